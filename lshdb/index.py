@@ -203,7 +203,7 @@ class Index:
         lowercase : bool, optional
             Fold letter case; the default for word, char, line and url.
         strip_accents, strip_punctuation : bool
-            Drop accents; turn punctuation and symbols into blanks.
+            Drop accents, Hebrew points and Arabic vowels; turn punctuation and symbols into blanks.
         digits : {"keep", "zero"}
             With ``zero``, turn every number into 0.
         stop_tokens : iterable of str, or str, optional

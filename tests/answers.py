@@ -43,6 +43,24 @@ def answers(index: Index, *, own_numbers: bool = True) -> dict[str, Any]:
     return found
 
 
+WORDLESS = [
+    (f"{name} {number}", text)
+    for name, text in (
+        ("dots", "..."),
+        ("more dots", ".... ..."),
+        ("emoji", "\U0001f389\U0001f389"),
+        ("family", "\U0001f468\u200d\U0001f469\u200d\U0001f467"),
+        ("braille", "\u2801\u2803\u28ff"),
+        ("box", "\u250c\u2500\u2510\n\u2502 \u2502"),
+        ("sums", "\u2211\u222b\u2264"),
+        ("mark", "\u0301 \u093f"),
+        ("currency", "$$ \u20ac"),
+    )
+    for number in (1, 2)
+]
+"""Texts without a word, each twice."""
+
+
 def lively_index(make_index: Callable[..., Index], name: str, **parameters: Any) -> Index:
     """An index that has been lived with.
 

@@ -9,9 +9,10 @@ from lshdb.shingling import normalise, split_words
 
 
 def shingle_set(text: str, k: int = 5, unit: str = "word") -> frozenset[object]:
-    tokens = split_words(normalise(text)) if unit == "word" else list(normalise(text))
+    content = normalise(text)
+    tokens = split_words(content) if unit == "word" else list(content)
     if not tokens:
-        return frozenset()
+        return frozenset([content] if content else [])
     count = max(1, len(tokens) - k + 1)
     return frozenset(tuple(tokens[start : start + k]) for start in range(count))
 

@@ -29,6 +29,7 @@ from lshdb import (
     TooManyRejectedError,
 )
 from lshdb.maintain.check import check_index
+from tests.answers import WORDLESS
 from tests.brute import brute_pairs, jaccard, shingle_set
 from tests.conftest import family_corpus, pair_set
 
@@ -254,13 +255,86 @@ def test_index_without_texts(make_index: Make, corpus: Corpus) -> None:
 @pytest.mark.fast
 def test_empty_and_short_documents(make_index: Make) -> None:
     index = make_index()
-    result = index.add([("none", ""), ("blank", " \n"), ("dots", "..."), ("a", "Hi!"), ("b", "hi")])
+    result = index.add(
+        [("none", ""), ("blank", " \n"), ("unseen", "\xad\u200b"), ("a", "Hi!"), ("b", "hi")]
+    )
     assert (result.added, result.copies) == (5, 0)
     assert pair_set(index) == {("a", "b", 1.0)}
     assert index.query("") == []
     assert index.query(key="none") == []
     assert index.query(" HI ")[0].similarity == 1.0
     assert index.stats().empty_documents == 3
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"k": 1, "bag": True}, {"lowercase": False}, {"digits": "zero"}, {"store_text": False},
+     {"strip_accents": True}, {"metric": "weighted-jaccard"}, {"stop_words": ["the", "of"]}],
+    ids=str,
+)  # fmt: skip
+def test_texts_without_a_word_are_copies_of_the_same_text_alone(
+    make_index: Make, parameters: dict[str, Any], compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr("lshdb.signatures.sets.compiled", lambda: None)
+    index = make_index(threshold=0.1, **parameters)
+    index.add([*WORDLESS, ("word", "a"), ("unseen 1", "\u200b"), ("unseen 2", "\u200b")])
+    expected = {(key, f"{key[:-1]}2") for key, _ in WORDLESS if key.endswith("1")}
+    assert {(key1, key2) for key1, key2, level in pair_set(index) if level == 1.0} == expected
+    assert len(pair_set(index)) == len(expected)
+    assert {found.keys for found in index.clusters()} == expected
+    assert {one.key for one in index.dedup() if not one.keep} == {key for _, key in expected}
+    for key, text in WORDLESS:
+        assert {hit.key for hit in index.query(text)} == {f"{key[:-1]}1", f"{key[:-1]}2"}
+    assert index.count_shingles("!!! ???") == index.count_shingles("\U0001f389") == 1
+    assert index.stats().empty_documents == 2
+    assert index.check() == []
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (
+            "\u0932\u0921\u093c\u0915\u093e \u0906\u092f\u093e",
+            "\u0932\u0921\u093c\u0915\u0940 \u0906\u092f\u0940",
+        ),
+        ("\u099b\u09c7\u09b2\u09c7", "\u099b\u09c7\u09b2\u09be"),
+        ("\u0baa\u0b9f\u0bbf", "\u0baa\u0b9f\u0bc1"),
+        ("\u0f56\u0f7c\u0f51", "\u0f56\u0f72\u0f51"),
+        ("\u05d3\u05bc\u05b8\u05d1\u05b8\u05e8", "\u05d3\u05bc\u05b6\u05d1\u05b6\u05e8"),
+        ("\u0639\u0650\u0644\u0652\u0645", "\u0639\u064e\u0644\u064e\u0645"),
+        ("\u1ecdk\u1ecd\u0301", "\u1ecdk\u1ecd\u0300"),
+        ("\u0780\u07a6\u0783\u07a9", "\u0780\u07ac\u0783\u07aa"),
+        ("\u1001\u103d\u1031\u1038", "\u1001\u103b\u1031\u1038"),
+    ],
+)
+def test_vowel_signs_points_and_tones_distinguish_words(
+    make_index: Make, text: str, other: str
+) -> None:
+    index = make_index(k=1)
+    assert index.similarity(text, other) < 1.0
+    assert index.similarity(text, text) == 1.0
+    index.add([("a", text), ("b", other)])
+    assert pair_set(index) == set()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("unit", ["word", "char", "line"])
+def test_what_nobody_sees_makes_no_difference(make_index: Make, unit: str) -> None:
+    index = make_index(unit=unit, k=2)
+    plain = "Die Donau\u00adschiff\u00adfahrt, und e\u0301t\u00e9 \u2764 end"
+    for number, unseen in enumerate(
+        "\u200b\u200c\u200d\u2060\ufeff\u200e\u061c\u034f\ufe0f\U000e0101"
+    ):
+        spread = unseen.join(plain.replace("\xad", ""))
+        assert index.similarity(plain, spread) == 1.0
+        index.add([(f"{number}", spread)])
+    index.add([("plain", plain)])
+    assert len(pair_set(index)) == 11 * 10 / 2
+    assert {level for _, _, level in pair_set(index)} == {1.0}
 
 
 def test_ready_tokens(make_index: Make) -> None:

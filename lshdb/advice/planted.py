@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling.shingles import word_spans
+from lshdb.shingling import word_spans
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
 

@@ -12,7 +12,7 @@ from lshdb.params.index_params import IndexParams, check_threshold
 if TYPE_CHECKING:
     from lshdb import Index, JoinedPairs, Loss, PairSearch
     from lshdb.storage.tables.records import StoredBatch
-from lshdb.shingling import URL_UNITS
+from lshdb.shingling import NORMALISATION, URL_UNITS
 
 __all__ = [
     "UNIT_NAMES",
@@ -90,7 +90,7 @@ def texts_in_words(params: IndexParams) -> str | None:
     if params.kind.is_dense:
         return None
     steps = params.normalisation.split("-")
-    if steps == ["nfkc", "casefold", "space"]:
+    if params.normalisation == NORMALISATION:
         return None
     if steps == ["none"]:
         return "used as they are"

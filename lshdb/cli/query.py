@@ -31,7 +31,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, is_terminal, note, print_listing
 from lshdb.cli._rejections import Rejections
 from lshdb.cli._words import counted, element_in_words, measured, note_unverified, units_in_words
-from lshdb.shingling import URL_UNITS
+from lshdb.shingling import URL_UNITS, word_spans
 
 if TYPE_CHECKING:
     from lshdb import Passage
@@ -460,6 +460,10 @@ def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
         note(
             f"the {name} has no {element_in_words(params)} to compare, so nothing is similar to it"
         )
+    elif (
+        n_shingles == 1 and isinstance(body, str) and params.unit == "word" and not word_spans(body)
+    ):
+        note(f"the {name} has no word, so only texts that are the same are similar to it")
     elif n_shingles == 1 and params.kind.body == "text" and isinstance(body, str) and params.k > 1:
         note(
             f"the text has one shingle ({counted(params.k, *units_in_words(params))} or fewer), so "

@@ -39,6 +39,8 @@ from lshdb.errors import (
     IndexNotFoundError,
     LockedError,
 )
+from lshdb.params.index_params import FORMAT as INDEX_FORMAT
+from lshdb.params.index_params import refuse_format
 from lshdb.storage.tables.records import as_timestamp, timestamp
 
 __all__ = ["Change", "Commit", "Dataset", "StoredFile", "is_dataset", "local_folder", "vacuum"]
@@ -105,7 +107,7 @@ class Commit:
         Raises
         ------
         FormatError
-            The dataset has a format that this version does not read.
+            The dataset, or its index, has a format that this version does not read.
         DamageError
             A value is missing or invalid.
         """
@@ -119,13 +121,16 @@ class Commit:
             plain = ("commit_id", "committed_at", "operation", "format", "posting_shift")
             values = {name: row[name] for name in plain}
             values |= {name: orjson.loads(row[name]) for name in _JSON}
-            versions = {name: int(row[f"{name}_version"]) for name in NAMES}
-            return cls(**values, versions=versions)
+            values["versions"] = {name: int(row[f"{name}_version"]) for name in NAMES}
+            index_format = values["index"]["format"]
         except (KeyError, TypeError, ValueError) as error:
             raise DamageError(
                 f"{path}/{COMMITS} has missing or invalid entries: {error}",
                 hint="use another copy of the dataset",
             ) from error
+        if index_format != INDEX_FORMAT:
+            raise refuse_format(f"the index of the dataset {path}", index_format)
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
+from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
 from lshdb.exchange.tables import FORMATS, TABLES, Table, read_postings, tables_of
-from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
@@ -353,11 +353,7 @@ def described_index(
         An entry is missing or invalid.
     """
     if index.get("format") != FORMAT:
-        raise FormatError(
-            f"{path} describes an index of format {index.get('format')}, but this version reads "
-            f"{FORMAT}",
-            hint="import it with the lshdb version that wrote it",
-        )
+        raise refuse_format(f"the index that {path} describes", index.get("format"))
     try:
         params = IndexParams(**parameters)
         edges = None if edge_state is None else EdgeState(**edge_state)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from lshdb.disksort.sorted_numbers import KeyColumns
 from lshdb.errors import DatabaseError, ParameterError
 from lshdb.ingest.reindex import changed_params
-from lshdb.params.index_params import IndexParams
+from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.storage.dialects import database_of
@@ -273,6 +273,8 @@ def migrating(path: Path, *, lock_timeout: float) -> Iterator[Connection]:
 
     directory = IndexDirectory(path)
     description = directory.read_description()
+    if description.format != FORMAT:
+        raise refuse_format(f"the index {path}", description.format)
     database = database_of(description.place, path)
     database.open_reader().close()
     lock = WriterLock(directory.lock, lock_timeout)

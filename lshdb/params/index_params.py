@@ -18,11 +18,12 @@ from typing import Any, TypedDict, TypeGuard
 
 from lshdb.arguments import check_flag, plain_number
 from lshdb.arrays import np
-from lshdb.errors import ParameterError, ParameterMismatchError
+from lshdb.errors import FormatError, ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.params.metrics import DTYPES, JACCARD, METRICS, ONE_BIT_SCHEMES, Curve, Metric, curve_of
 from lshdb.shingling import (
     NORMALISATION,
+    TEXT_RULES,
     UNITS,
     URL_UNITS,
     parse_steps,
@@ -38,9 +39,10 @@ __all__ = [
     "check_expected",
     "choose_bands",
     "passages_option",
+    "refuse_format",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """Number of the on-disk format that this version writes and reads."""
 
 MAX_WORDS = 4096
@@ -51,7 +53,9 @@ _LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
 """Calculations with widths and distances in these ranges stay within float64."""
 _PASSAGE_UNITS = ("word", "char", "byte")
 _MOST_WINDOW_WORDS = 1_000_000
-_OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
+_OF_TEXTS = frozenset(
+    {"text_rules", "unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"}
+)
 _OF_VECTORS = frozenset({"dim", "dtype", "width"})
 
 
@@ -84,6 +88,9 @@ class IndexParams:
         Least similarity, or largest distance, of near-duplicates, inclusive.
     recall : float
         Probability that a pair at the threshold is found.
+    text_rules : int
+        What a word is, and what each step of the normalisation does: 2
+        (:mod:`lshdb.shingling.words`).
     unit : {"word", "char", "byte", "line", "token", "url", "url-host", "tokenizer"}
         What shingles are made of.
     k : int
@@ -121,6 +128,7 @@ class IndexParams:
     rows: int
     threshold: float
     recall: float
+    text_rules: int = TEXT_RULES
     unit: str = "word"
     k: int = 5
     bag: bool = False
@@ -137,6 +145,8 @@ class IndexParams:
         check_metric(self.metric)
         schemes = self.kind.schemes
         _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
+        good = type(self.text_rules) is int and self.text_rules == TEXT_RULES
+        _check("text_rules", self.text_rules, good, f"{TEXT_RULES}, the rules of this version")
         _check_unit(self.unit)
         parse_steps(self.normalisation)
         _check_stop_tokens(self.unit, self.stop_tokens)
@@ -517,6 +527,27 @@ def check_equal(
                 given=others[name],
                 hint=hint,
             )
+
+
+def refuse_format(described: str, number: object) -> FormatError:
+    """Return the error for an index, or what is left of one, of another format.
+
+    Parameters
+    ----------
+    described : str
+        What has the format, with its path.
+    number : object
+        Its format, as it was read.
+    """
+    hint = "it was made by a newer lshdb; install that"
+    if isinstance(number, int) and number < FORMAT:
+        hint = (
+            "words are cut by other rules since then, so its signatures cannot be compared with "
+            "those of this version: make a new index of the same documents with lshdb add"
+        )
+    return FormatError(
+        f"{described} has format {number}; this version reads format {FORMAT}", hint=hint
+    )
 
 
 def _shortened(value: object) -> str:

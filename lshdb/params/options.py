@@ -248,6 +248,7 @@ class ExpectedParameters(Parameters, total=False):
     """What :meth:`lshdb.Index.open` can expect of an index."""
 
     normalisation: str
+    text_rules: int
     database: str
     schema: str | None
 

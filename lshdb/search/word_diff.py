@@ -267,7 +267,8 @@ def diff_texts(text1: str, text2: str, *, steps: str) -> TextDiff:
     sides = [_words(text, steps, known, folded) for text in (text1, text2)]
     (spans1, ids1), (spans2, ids2) = sides
     cuts = _cuts(spans1, len(text1)), _cuts(spans2, len(text2))
-    if text1 == text2 and not len(ids1):
+    has_no_words = not (len(ids1) or len(ids2)) and len(cuts[0]) == len(cuts[1])
+    if has_no_words and normalise(text1, steps) == normalise(text2, steps):
         runs, is_coarse = [_Run(0, 0, len(cuts[0]) - 1)], False
     else:
         runs, is_coarse = _aligned(ids1, ids2)
@@ -322,8 +323,7 @@ def _words(
 def _cuts(spans: Sequence[tuple[int, int]], n: int) -> list[int]:
     """Return where words begin, the first with the text, and where the text ends.
 
-    What is behind a word belongs to it. A text without words is like one word, which no other is
-    equal to.
+    What is behind a word belongs to it. A text without words is like one word.
     """
     return [0, *(start for start, _ in spans[1:]), n] if n else [0]
 

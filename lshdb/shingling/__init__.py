@@ -10,7 +10,6 @@ from lshdb.shingling.normalise import (
     refuse_growth,
 )
 from lshdb.shingling.shingles import (
-    SPACELESS_RANGES,
     UNITS,
     Content,
     Shingler,
@@ -18,9 +17,7 @@ from lshdb.shingling.shingles import (
     shingle_counts,
     shingle_hashes,
     shingle_texts,
-    split_words,
     stop_word_list,
-    word_spans,
 )
 from lshdb.shingling.url_shingles import (
     DEFAULT_STOP_TOKENS,
@@ -31,12 +28,14 @@ from lshdb.shingling.url_shingles import (
     url_shingles,
 )
 from lshdb.shingling.windows import Window, cut_windows, parse_window_key, window_key
+from lshdb.shingling.words import SPACELESS_RANGES, TEXT_RULES, split_words, word_spans
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",
     "NORMALISATION",
     "SPACELESS_RANGES",
     "STEPS",
+    "TEXT_RULES",
     "UNITS",
     "URL_UNITS",
     "Content",

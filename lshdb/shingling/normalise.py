@@ -1,19 +1,25 @@
 r"""Normalise texts by a recorded procedure, named after its steps, and check them for limits.
 
 Two documents that differ only in what the steps remove (by default letter case, compatibility
-forms such as ligatures and full-width letters, composed or decomposed accents, and white space)
-have the same normalised text, so the index treats them as exact copies.
+forms such as ligatures and full-width letters, composed or decomposed accents, characters that
+nobody sees, and white space) have the same normalised text, so the index treats them as exact
+copies.
 
 The steps have a fixed order. Joined by hyphens, they are the name that an index stores:
 
+``ignorable``
+    Default-ignorable characters are left out (``words.IGNORABLE_RANGES``): soft hyphens, zero-width
+    spaces and joiners, byte order marks, signs of direction, variation selectors, tags.
 ``nfkc``
     Unicode's compatibility composition.
 ``casefold``
     Full case folding. If ``nfkc`` is a step, NFKC follows once more, because folding alone can
     leave text that is not in NFKC (the Unicode standard, section 5.18).
 ``accents``
-    NFD, without the characters of category Mn (non-spacing marks), composed again: to NFKC if
-    ``nfkc`` is a step, else to NFC.
+    NFD, without the marks that are written above, below or through a letter which stands without
+    them (combining classes 1, 10 to 36 and 202 to 240: accents, Hebrew points, Arabic vowels),
+    composed again: to NFKC if ``nfkc`` is a step, else to NFC. Vowel signs (class 0), nuktas (7),
+    voicing marks of kana (8) and viramas (9) stay, because without them a word is another one.
 ``digits``
     Every maximal match of ``\d+(?:[.,]\d+)*`` becomes ``0``.
 ``punctuation``
@@ -25,6 +31,8 @@ The steps have a fixed order. Joined by hyphens, they are the name that an index
 
 A procedure without steps is named ``none``. Normalising twice changes nothing, whatever the steps
 (a test tries every combination): no step brings back what an earlier step removed.
+
+``ignorable-nfkc-casefold`` is Unicode's toNFKC_Casefold (chapter 3.13) of the text's NFKC form.
 
 Limit: characters that the interpreter's version of Unicode does not assign are not letters, have
 no case and do not decompose. A later version may treat them as words, or normalise them, and then
@@ -38,7 +46,8 @@ after case folding, it does not change what is before it, so a text may be cut t
 end with a mark either, it changes none of its neighbours. The same is true of a mark that never
 composes, if it is already in order (a Thai vowel, an Indic virama). Doubtful characters are left
 out of the table: the kernel cuts the text before and after them, and :func:`normalise_segment`
-normalises what is between.
+normalises what is between. A character that is left out has an entry without a result, and what is
+before it meets what follows.
 """
 
 from __future__ import annotations
@@ -59,10 +68,12 @@ from lshdb.shingling.composition import (
     normal_form,
     normal_pieces,
 )
+from lshdb.shingling.words import holds_ignorable, without_ignorable
 
 __all__ = [
     "APART",
     "COMPLEX",
+    "IGNORED",
     "MARK",
     "MOST_BYTES",
     "MOST_GROWTH",
@@ -83,10 +94,10 @@ __all__ = [
     "table_entry",
 ]
 
-NORMALISATION = "nfkc-casefold-space"
+NORMALISATION = "ignorable-nfkc-casefold-space"
 """The default procedure for words and characters."""
 
-STEPS = ("nfkc", "casefold", "accents", "digits", "punctuation", "space", "lines")
+STEPS = ("ignorable", "nfkc", "casefold", "accents", "digits", "punctuation", "space", "lines")
 """Every step, in order; ``space`` and ``lines`` exclude each other."""
 
 MOST_NORMALISED = 64 * 2**20
@@ -150,7 +161,8 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
     Returns
     -------
     str
-        By default NFKC, case-folded, runs of white space turned into one blank, none at the ends.
+        By default NFKC_Casefold (no ignorable characters, NFKC, case-folded), runs of white space
+        turned into one blank, none at the ends.
 
     Raises
     ------
@@ -167,11 +179,14 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
     if steps == NORMALISATION:  # nearly always, so it has a fast path
         if is_ascii:
             return _collapsed(in_pieces(str.lower, text))
+        text = in_pieces(without_ignorable, text)
         if len(text) > PIECE:
             return _collapsed_pieces(_folded_pieces(text), _collapse)
         return _collapse(normal_form("NFKC", normal_form("NFKC", text).casefold()))
     wanted = _parsed(steps)
     form: Form = "NFKC" if "nfkc" in wanted else "NFC"
+    if "ignorable" in wanted:
+        text = in_pieces(without_ignorable, text)
     if "nfkc" in wanted and not is_ascii:
         text = normal_form("NFKC", text)
     if "casefold" in wanted:
@@ -179,7 +194,7 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
         if "nfkc" in wanted and not is_ascii:
             text = normal_form("NFKC", text)
     if "accents" in wanted and not is_ascii:
-        text = normal_form(form, in_pieces(_without_marks, normal_form("NFD", text)))
+        text = normal_form(form, in_pieces(_without_accents, normal_form("NFD", text)))
     if "digits" in wanted:
         text = _numbers_as_zero(text)
     if "punctuation" in wanted:
@@ -191,8 +206,12 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
     return text
 
 
-def _without_marks(text: str) -> str:
-    return text.translate({ord(c): None for c in set(text) if category(c) == "Mn"})
+_ACCENTS = frozenset([1, *range(10, 37), *range(202, 241)])
+"""Combining classes of the marks that a letter stands without."""
+
+
+def _without_accents(text: str) -> str:
+    return text.translate({ord(c): None for c in set(text) if combining(c) in _ACCENTS})
 
 
 def _without_punctuation(text: str) -> str:
@@ -303,7 +322,7 @@ def refuse_growth(text: str, steps: str) -> str | None:
     for piece in _cut(text):
         points = np.frombuffer(piece.encode("utf-32-le"), dtype="<u4")
         counts += np.bincount(points, minlength=len(counts))
-    growing = join_steps({"nfkc", "casefold"} & set(parse_steps(steps)))
+    growing = join_steps({"ignorable", "nfkc", "casefold"} & set(parse_steps(steps)))
     found = np.flatnonzero(counts)
     size = sum(
         count * len(normalise(chr(point), growing).encode())
@@ -359,12 +378,14 @@ def point_kinds(first: int, last: int) -> list[int]:
     return [1 + (category(chr(point)) == "Cn") for point in range(first, last)]
 
 
-UNKNOWN, SPACE, COMPLEX, APART, MARK = 0, 8, 9, 10, 16
+UNKNOWN, SPACE, COMPLEX, APART, IGNORED, MARK = 0, 8, 9, 10, 16, 16
 MOST_BYTES = 7
 
 
 def fold_character(character: str, *, fold: bool) -> str | None:
     """Return the normalised form of one character, or None if its neighbours may matter.
+
+    An ignorable character is not asked for.
 
     Parameters
     ----------
@@ -388,13 +409,16 @@ def fold_character(character: str, *, fold: bool) -> str | None:
 def table_entry(character: str, *, fold: bool) -> int:
     """Return the kernel's entry: the length in UTF-8 in the low byte, the bytes above it.
 
-    The entry is ``SPACE`` for white space and ``COMPLEX`` for a character that does not normalise
-    alone. It is ``APART`` for a character that does not change what is before it, but changes what
-    follows, or becomes more than seven bytes, or white space and something else. A mark has
-    ``MARK`` added to its length and its combining class in the top byte.
+    The entry is ``SPACE`` for white space, ``IGNORED`` for a character that is left out, and
+    ``COMPLEX`` for a character that does not normalise alone. It is ``APART`` for a character that
+    does not change what is before it, but changes what follows, or becomes more than seven bytes,
+    or white space and something else. A mark has ``MARK`` added to its length and its combining
+    class in the top byte.
     """
     if 0xD800 <= ord(character) < 0xE000:
         return COMPLEX
+    if holds_ignorable(ord(character), ord(character)):
+        return IGNORED
     if combining(character):
         unchanged = is_normalized("NFKD", character) and character.casefold() == character
         if not unchanged or _composes(character):
@@ -427,14 +451,15 @@ def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
         and is_normalized("NFKD", block)
         and (not fold or block.casefold() == block)
         and not any(map(_composes, block))
+        and not holds_ignorable(first, last - 1)
     ):
         return list(map(_as_it_is, block))
     return [table_entry(character, fold=fold) for character in block]
 
 
 def normalise_segment(text: str, *, fold: bool) -> str:
-    """Apply NFKC, fold case if asked to, and turn each run of white space into one blank."""
-    text = normal_form("NFKC", text)
+    """Do as :func:`normalise`, but keep a blank at the ends, which may be within the text."""
+    text = normal_form("NFKC", without_ignorable(text))
     if fold:
         text = normal_form("NFKC", text.casefold())
     return " ".join(f".{text}.".split())[1:-1]

@@ -1,4 +1,4 @@
-r"""A document's body -> its canonical content -> the hashes of its shingles.
+"""A document's body -> its canonical content -> the hashes of its shingles.
 
 A body is a text, a list (or tuple) of tokens, or a set of them. A text is normalised. Tokens are
 used unchanged, whatever the unit of the index. (Two units differ: the canonical content of a list
@@ -17,25 +17,19 @@ similarity of two such sets of (shingle, i) is the sum of the smaller counts ove
 larger ones.
 
 Stop words of a text, if an index has any, are taken out before it is shingled: its canonical
-content is then the other words, joined by single blanks.
+content is then the other words, joined by single blanks. A text that has no other words keeps them.
+
+``words.py`` says what a word is. A text without a word that is not blank (``...``, an emoji) is one
+shingle: the whole normalised text. So texts without a word are exact copies if they are the same,
+and similar to nothing else: no shingle of words is like theirs, as it begins with a word. The same
+holds for a text in which a tokenizer finds no token.
 
 A set of tokens has no order, so k of them cannot follow each other: each token is a shingle,
 whatever k is. Weighted tokens are shingles in the same way.
-
-A word is a maximal run of characters that Python's ``\w`` matches. In scripts that are written
-without spaces (Han, kana, Thai, Lao, Khmer, Burmese) such a run would be a whole sentence, so there
-each letter, digit or mark is a word of its own.
-
-Decided: those characters are fixed ranges and do not come from ``unicodedata``, so that a
-signature does not depend on the interpreter's Unicode version. The ranges hold the letters, marks
-and digits of the blocks, but not their punctuation. Marks count although ``\w`` leaves them out,
-because a Thai or Burmese vowel sign distinguishes words.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -50,6 +44,7 @@ from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
 from lshdb.shingling.url_shingles import URL_UNITS, url_content
+from lshdb.shingling.words import split_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +52,6 @@ if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
 
 __all__ = [
-    "SPACELESS_RANGES",
     "UNITS",
     "Content",
     "Shingler",
@@ -69,13 +63,11 @@ __all__ = [
     "shingle_counts",
     "shingle_hashes",
     "shingle_texts",
-    "split_words",
     "stop_word_list",
     "word_shingles",
-    "word_spans",
 ]
 
-_LINES = "nfkc-casefold-lines"
+_LINES = "ignorable-nfkc-casefold-lines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,47 +97,6 @@ UNITS = {
     "tokenizer": Unit(5, "none"),
 }
 """Every unit by name."""
-
-
-SPACELESS_RANGES: tuple[tuple[int, int], ...] = (
-    (0x0E01, 0x0E3A), (0x0E40, 0x0E4E), (0x0E50, 0x0E59),  # Thai
-    (0x0E81, 0x0EBD), (0x0EC0, 0x0ECE), (0x0ED0, 0x0ED9), (0x0EDC, 0x0EDF),  # Lao
-    (0x1000, 0x1049), (0x1050, 0x109D),  # Burmese
-    (0x1780, 0x17B3), (0x17B6, 0x17D3), (0x17D7, 0x17D7), (0x17DC, 0x17DD),  # Khmer
-    (0x17E0, 0x17E9), (0x17F0, 0x17F9),
-    (0x2E80, 0x2FD5),  # Han radicals
-    (0x3005, 0x3007), (0x3021, 0x302D), (0x3031, 0x3035), (0x3038, 0x303C),  # Han marks, numerals
-    (0x3041, 0x3096), (0x3099, 0x309A), (0x309D, 0x309F),  # Hiragana
-    (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF),  # Katakana
-    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),  # Han
-    (0xA9E0, 0xA9FE), (0xAA60, 0xAA76), (0xAA7A, 0xAA7F),  # Burmese, extended
-    (0xFF66, 0xFF9F),  # half-width Katakana, if the text was not normalised
-    (0x1AFF0, 0x1B16F),  # kana supplements
-    (0x20000, 0x3FFFF),  # Han, planes 2 and 3
-)  # fmt: skip
-"""First and last code point of each range in which every character is a word."""
-
-
-@functools.cache
-def _word(*, is_ascii: bool) -> re.Pattern[str]:
-    """Return the pattern of a word, compiled at its first use: the kernel cuts most texts itself.
-
-    For other texts than ASCII this takes 3 ms, which a query would wait for.
-    """
-    if is_ascii:
-        return re.compile(r"\w+", re.ASCII)
-    spaceless = "".join(rf"{chr(first)}-{chr(last)}" for first, last in SPACELESS_RANGES)
-    return re.compile(rf"[^\W{spaceless}]+|[{spaceless}]")
-
-
-def split_words(text: str) -> list[str]:
-    """Split a normalised text into words; O(n)."""
-    return _word(is_ascii=text.isascii()).findall(text)
-
-
-def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return the first and last character (left out) of each word of a text; O(n)."""
-    return [found.span() for found in _word(is_ascii=text.isascii()).finditer(text)]
 
 
 Content = str | Sequence[str] | AbstractSet[str]
@@ -216,7 +167,7 @@ class Shingler:
         -------
         str, or list or set of str
             A text, of which stop words are left out; tokens if the body holds tokens or the unit is
-            ``tokenizer``.
+            ``tokenizer``. A text that would be left without words or tokens is kept as a whole.
         """
         if self.unit in URL_UNITS:
             return url_content(
@@ -231,10 +182,11 @@ class Shingler:
         if not isinstance(content, str):
             return content
         if self.split is not None:
-            return self.split(content)
+            return self.split(content) or ([content] if content.strip() else [])
         if not self.stop_tokens:
             return content
-        return " ".join(word for word in split_words(content) if word not in self.stop_tokens)
+        words = (word for word in split_words(content) if word not in self.stop_tokens)
+        return " ".join(words) or content
 
 
 def stop_word_list(words: Iterable[str], normalisation: str) -> str:
@@ -284,7 +236,7 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
     Returns
     -------
     ndarray of uint64, shape (n,)
-        Sorted distinct hashes; empty for a document without tokens.
+        Sorted distinct hashes; empty for a document without tokens, and for a blank text.
     """
     return hash_shingles(_shingles(content, unit, k), bag=bag)
 
@@ -350,7 +302,8 @@ def _shingles(content: Content, unit: str, k: int) -> list[bytes]:
     if not isinstance(content, str):
         return word_shingles(content, k)
     if unit == "word":
-        return word_shingles(split_words(content), k)
+        words = split_words(content)
+        return word_shingles(words, k) if words or not content.strip() else [content.encode()]
     if unit == "char":
         return char_shingles(content, k)
     if unit == "byte":

@@ -4,11 +4,12 @@ A document is the list of a host's known URLs, one per line. Two hosts that hold
 under the same paths have the same shingles, because shingles leave out the host.
 
 The path and the query of each URL count. The fragment is dropped, percent escapes are decoded, the
-text is normalised and cut into its runs of letters (digits, punctuation and underscores separate),
-and stop tokens are left out. A shingle is k consecutive tokens with the position of the first,
-counted from 0. With k = 2, the shingles of ``/cellblock16/inmates/dilbert/personal/foo.htm`` are
-(cellblock, inmates, 0), (inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The
-position distinguishes paths that hold the same words in different places.
+text is normalised and cut into its runs of letters with their marks (digits, punctuation and
+underscores separate), and stop tokens are left out. A shingle is k consecutive tokens with the
+position of the first, counted from 0. With k = 2, the shingles of
+``/cellblock16/inmates/dilbert/personal/foo.htm`` are (cellblock, inmates, 0),
+(inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The position
+distinguishes paths that hold the same words in different places.
 
 Unit ``url-host`` adds each token of the host's name as a shingle of its own, followed by the word
 ``host``, so that no shingle of a path is equal to it. Digits separate here too, and stop tokens are
@@ -28,6 +29,7 @@ from urllib.parse import unquote
 
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
+from lshdb.shingling.words import split_letters
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",
@@ -102,7 +104,7 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
         raise ParameterError(
             f"stop_tokens is {tokens!r:.80}; expected a string or strings"
         ) from error
-    recorded = " ".join(sorted(set(_letters(normalise(given, normalisation)))))
+    recorded = " ".join(sorted(set(split_letters(normalise(given, normalisation)))))
     if given.strip() and not recorded:
         raise ParameterError(
             f"stop_tokens is {given!r:.80}, which holds no letters and would leave nothing out",
@@ -133,7 +135,7 @@ def url_shingles(
         of them all; without tokens, none.
     """
     path = split_url(url.strip())[2].partition("#")[0]
-    letters = _letters(normalise(unquote(path, errors="replace"), normalisation))
+    letters = split_letters(normalise(unquote(path, errors="replace"), normalisation))
     tokens = [token for token in letters if token not in stop_tokens]
     if not tokens:
         return []
@@ -144,7 +146,7 @@ def url_shingles(
 def host_shingles(url: str, normalisation: str = NORMALISATION) -> list[str]:
     """Return the shingles of the host's name in one URL, in order: each token, and ``host``."""
     host = (split_url(url.strip())[1] or "").rpartition("@")[2]
-    return [f"{token} host" for token in _letters(normalise(host, normalisation))]
+    return [f"{token} host" for token in split_letters(normalise(host, normalisation))]
 
 
 def url_content(
@@ -167,8 +169,3 @@ def url_content(
         if with_hosts:
             shingles += host_shingles(url, normalisation)
     return "\n".join(sorted(shingles if bag else set(shingles)))
-
-
-def _letters(text: str) -> list[str]:
-    """Return the maximal runs of letters (``str.isalpha``)."""
-    return "".join(c if c.isalpha() else " " for c in text).split()

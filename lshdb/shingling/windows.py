@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lshdb.shingling.shingles import word_spans
+from lshdb.shingling.words import word_spans
 
 __all__ = ["Window", "cut_windows", "parse_window_key", "window_key"]
 

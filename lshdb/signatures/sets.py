@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.arguments import validate_body
 from lshdb.arrays import distinct, np
 from lshdb.shingling import (
+    NORMALISATION,
     URL_UNITS,
     Content,
     Shingler,
@@ -251,7 +252,7 @@ def exact_similarity(left: Hashes, right: Hashes) -> float:
     return common / (len(left) + len(right) - common)
 
 
-_KERNEL_NORMALISATIONS = {"nfkc-casefold-space": True, "nfkc-space": False}
+_KERNEL_NORMALISATIONS = {NORMALISATION: True, "ignorable-nfkc-space": False}
 _UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
@@ -266,13 +267,13 @@ def split_digests(column: bytearray) -> list[bytes]:
 
 
 def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
-    """Apply NFKC to texts, fold letter case if asked to, and collapse white space.
+    """Normalise texts by default, or without folding letter case.
 
     O(total characters); each result equals that of :func:`lshdb.shingling.normalise`. The kernel
     handles nearly all texts. The reference handles those with very many different, or very long,
     runs of characters that do not normalise alone.
     """
-    steps = "nfkc-casefold-space" if fold else "nfkc-space"
+    steps = NORMALISATION if fold else "ignorable-nfkc-space"
     kernel = compiled()
     if kernel is None:
         return [normalise(text, steps) for text in texts]

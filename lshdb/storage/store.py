@@ -26,12 +26,11 @@ from lshdb.arrays import np
 from lshdb.errors import (
     DamageError,
     DatabaseError,
-    FormatError,
     IndexChangedError,
     LshdbError,
     SignaturesElsewhereError,
 )
-from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.orders.freezing import SortedRows, clear_orders, freeze_rows
@@ -324,12 +323,7 @@ class Store:
         directory = IndexDirectory(utf8_path(Path(path)))
         description = directory.read_description()
         if description.format != FORMAT:
-            raise FormatError(
-                f"the index {path} has format {description.format}; this version reads {FORMAT}",
-                hint="open it with the lshdb version that made it"
-                if description.format < FORMAT
-                else "it was made by a newer lshdb; install that",
-            )
+            raise refuse_format(f"the index {path}", description.format)
         store = cls(directory, description, is_damaged=is_damaged)
         try:
             with store.reading() as snapshot:

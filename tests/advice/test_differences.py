@@ -6,7 +6,7 @@ import pytest
 
 from lshdb.advice.differences import MOST_CHARACTERS, word_differences
 
-STEPS = "nfkc-casefold-space"
+STEPS = "ignorable-nfkc-casefold-space"
 
 
 @pytest.mark.fast

@@ -6,7 +6,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from lshdb import Index
 from tests.cli.conftest import Run
+from tests.golden.test_indexes import ARCHIVES, unpack
 from tests.raw import change, rows_of
 
 
@@ -129,3 +133,19 @@ def test_repair_names_what_is_lost(run: Run, index_path: Path) -> None:
 
 def test_repair_is_not_quick(run: Run, index_path: Path) -> None:
     assert "leave out --quick" in run("check", index_path, "--quick", "--repair", code=2).stderr
+
+
+@pytest.mark.parametrize("command", ["add", "query", "pairs", "stats", "check", "upgrade", "merge"])
+def test_an_index_of_format_1_is_refused(command: str, tmp_path: Path, run: Run) -> None:
+    path = unpack(ARCHIVES[0], tmp_path)
+    Index.create(tmp_path / "new.lshdb").close()
+    (tmp_path / "a.txt").write_text("one two three")
+    rest = {
+        "add": [str(tmp_path / "a.txt")],
+        "query": ["--text", "a"],
+        "merge": [str(tmp_path / "new.lshdb")],
+    }
+    result = run(command, path, *rest.get(command, []), code=1)
+    assert not result.stdout
+    assert "has format 1; this version reads format 2" in result.stderr
+    assert "lshdb add" in result.stderr and "Traceback" not in result.stderr

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 import lshdb
 from lshdb.cli.guide import pages
@@ -79,7 +80,7 @@ def test_every_page_can_be_drawn(name: str) -> None:
     page = pages()[name].read_text()
     drawn = draw_markdown(page, pages=pages(), width=80, styled=False)
     assert "\x1b" not in drawn
-    assert all(len(line) <= 80 for line in drawn.splitlines())
+    assert all(cell_len(line) <= 80 for line in drawn.splitlines())
     named = re.findall(r"lshdb guide ([a-z-]+)\b", " ".join(drawn.split()))
     assert set(named) <= set(pages()) | {"lshdb"}, named
 

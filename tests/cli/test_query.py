@@ -80,11 +80,21 @@ def test_rejected_queries_are_counted_and_the_rest_answered(run: Run, index_path
     assert "2 rejected" in result.stderr
 
 
-@pytest.mark.parametrize("text", ["", "   \n", "?!"])
+@pytest.mark.parametrize("text", ["", "   \n", "\u200b\xad"])
 def test_a_text_without_words_has_no_answer(run: Run, index_path: Path, text: str) -> None:
     result = run("query", index_path, "--text", text)
     assert result.stdout == ""
     assert "no word to compare" in result.stderr
+
+
+def test_a_text_of_signs_is_similar_to_the_same_text_alone(run: Run, index_path: Path) -> None:
+    result = run("query", index_path, "--text", "?!")
+    assert result.stdout == ""
+    assert (
+        "the text has no word, so only texts that are the same are similar to it" in result.stderr
+    )
+    run("add", index_path, "-", stdin=jsonl([("signs", "?!")]))
+    assert run("query", index_path, "--text", " ?!\n").stdout == "text\tsigns\t1.000000\texact\n"
 
 
 def test_no_answer_is_no_error(run: Run, index_path: Path) -> None:

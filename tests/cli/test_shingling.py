@@ -24,18 +24,26 @@ def params(path: Path) -> dict[str, object]:
     ("options", "expected", "said"),
     [
         ("--unit byte", {"k": 9, "normalisation": "none"}, "9 bytes, as a set\n  .*used as they"),
-        ("--unit line", {"k": 3, "normalisation": "nfkc-casefold-lines"}, "3 lines, as a set"),
+        (
+            "--unit line",
+            {"k": 3, "normalisation": "ignorable-nfkc-casefold-lines"},
+            "3 lines, as a set",
+        ),
         ("--unit token --k 1", {"normalisation": "space"}, "1 token, as a set\n .*case kept"),
         ("--unit url --bag", {"k": 2, "bag": True}, "2 URL tokens with their place in the path, c"),
-        ("--keep-case", {"normalisation": "nfkc-space"}, "5 words, as a set\n +letter case kept\n"),
+        (
+            "--keep-case",
+            {"normalisation": "ignorable-nfkc-space"},
+            "5 words, as a set\n +letter case kept\n",
+        ),
         (
             "--lowercase",
-            {"normalisation": "nfkc-casefold-space"},
+            {"normalisation": "ignorable-nfkc-casefold-space"},
             "5 words, as a set\n  sig",
         ),
         (
             "--unit char --strip-accents --strip-punctuation --digits zero",
-            {"normalisation": "nfkc-casefold-accents-digits-punctuation-space"},
+            {"normalisation": "ignorable-nfkc-casefold-accents-digits-punctuation-space"},
             "letter case folded, accents dropped, numbers as 0, punctuation as blanks",
         ),
     ],
@@ -256,14 +264,17 @@ def test_an_installed_tokenizer_by_name(
     made = run("add", tmp_path / "u.lshdb", "-", "--tokenizer", "mine", stdin=text).stderr
     assert "5-token shingles by mine 2" in made
     assert run("query", tmp_path / "t.lshdb", "--text", "z|x y").stdout.startswith("text\tc\t1.0")
-    assert "no token to compare" in run("query", tmp_path / "t.lshdb", "--text", "||").stderr
+    assert "no token to compare" in run("query", tmp_path / "t.lshdb", "--text", "").stderr
+    run("add", tmp_path / "t.lshdb", "-", stdin='{"id": "bars", "text": "||"}\n')
+    assert run("query", tmp_path / "t.lshdb", "--text", "||").stdout.startswith("text\tbars\t1.0")
+    assert run("query", tmp_path / "t.lshdb", "--text", "|||").stdout == ""
     refused = run("add", tmp_path / "t.lshdb", "-", "--unit", "word", code=1)
     assert "unit = 'tokenizer', but 'word'" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("unit", "text", "noun"),
-    [("word", "...", "word"), ("char", " ", "character"), ("byte", "", "byte"),
+    [("word", "\u200b \xad", "word"), ("char", " ", "character"), ("byte", "", "byte"),
      ("line", "\n \n", "line"), ("token", "\t", "token")],
 )  # fmt: skip
 def test_a_text_with_nothing_to_compare(

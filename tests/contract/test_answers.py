@@ -10,8 +10,9 @@ import pytest
 
 from lshdb import Index, LshdbError
 from lshdb.signatures.banding import bucket_keys
+from tests.answers import WORDLESS
 from tests.conftest import family_corpus
-from tests.contract.conftest import Both
+from tests.contract.conftest import Both, Place
 
 CORPUS = family_corpus(11, families=8)
 TEXT = CORPUS[8][1]
@@ -185,3 +186,24 @@ def test_a_graph_is_folded_alike(lived: Both, tmp_path: Any) -> None:
 
     folded, merged = lived.same(ask)
     assert folded and merged
+
+
+def test_texts_without_a_word_are_copies_of_the_same_text_alone(both: Both) -> None:
+    def ask(place: Place) -> Any:
+        with place.create("wordless.lshdb", threshold=0.1) as index:
+            index.add(WORDLESS)
+            index.add([("word", "a b"), ("unseen", "\u200b"), ("blank", " ")])
+            pairs = sorted((pair.key1, pair.key2, pair.similarity) for pair in index.pairs())
+            clusters = sorted(found.keys for found in index.clusters())
+            hits = [hit.key for hit in index.query("...")]
+            dropped = sorted(one.key for one in index.dedup() if not one.keep)
+            assert index.check() == []
+            return pairs, clusters, hits, dropped, index.stats().empty_documents
+
+    pairs, clusters, hits, dropped, empty = both.same(ask)
+    names = sorted({key[:-2] for key, _ in WORDLESS})
+    assert pairs == [(f"{name} 1", f"{name} 2", 1.0) for name in names]
+    assert clusters == [(f"{name} 1", f"{name} 2") for name in names]
+    assert hits == ["dots 1", "dots 2"]
+    assert dropped == [f"{name} 2" for name in names]
+    assert empty == 2

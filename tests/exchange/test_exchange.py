@@ -263,8 +263,9 @@ def test_postings_out_of_order(files: Path, tmp_path: Path) -> None:
     [
         ({"export_format": 4}, FormatError, "has format 4, but this version reads up to 3"),
         ({"export_format": None}, DamageError, "has no export_format"),
-        ({"index": {"format": 9}}, FormatError, "index of format 9"),
-        ({"index": {"format": 1}}, DamageError, "missing or invalid"),
+        ({"index": {"format": 9}}, FormatError, "has format 9; this version reads format 2"),
+        ({"index": {"format": 1}}, FormatError, "has format 1; this version reads format 2"),
+        ({"index": {"format": 2}}, DamageError, "missing or invalid"),
         ({"tables": "pickle"}, DamageError, "missing or invalid"),
         ({"counts": {}}, DamageError, "missing or invalid"),
         ({"files": {}}, DamageError, r"does not list documents\.jsonl"),

@@ -15,7 +15,7 @@ from lshdb.storage.tables.bodies import unpack_body
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
-from tests.golden.test_indexes import INDEXES, unpack
+from tests.golden.test_indexes import INDEXES, relabel, unpack
 
 Life = tuple[tuple[str, ...], ...]
 
@@ -125,6 +125,7 @@ def upgraded(
     path = folder / "root" / INDEX
     path.parent.mkdir()
     unpack(INDEXES / f"{request.param}.tar.gz", folder).rename(path)
+    relabel(path)
     with sqlite3.connect(path / "index.db") as database:
         rows = database.execute(
             "SELECT key, form, body FROM document JOIN content USING (doc_id)"

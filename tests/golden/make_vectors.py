@@ -160,6 +160,30 @@ INPUTS: list[tuple[str, Body]] = [
     ("no ready tokens", []),
     ("long", long_text()),
     ("ascii underscore", "snake_case __init__ x2 a-b _ 1_000\x1fEND"),
+    (
+        "vowel signs",
+        "\u0915\u093f\u0924\u093e\u092c \u0995\u09bf \u0a15\u0a3f \u0b95\u0bbf "
+        "\u0c15\u0c3f \u0d15\u0d3f \u0dc0\u0dd2 \u0f56\u0f7c\u0f51\u0f0b\u0f66\u0f90\u0f51 "
+        "\u078b\u07a8\u0788\u07ac \ua9b2\ua98f\ua9b8",
+    ),
+    (
+        "vocalised",
+        "\u0643\u064e\u062a\u064e\u0628\u064e \u0627\u0644\u0648\u064e\u0644\u064e\u062f\u064f "
+        "\u05d4\u05b7\u05e1\u05bc\u05b5\u05e4\u05b6\u05e8 \u0721\u0730\u0720\u071f\u0733\u0710 "
+        "\u1ecd\u0301 \u0915\u093c\u094d\u0937\u0951 \u304b\u3099 \u0e17\u0e35\u0e48",
+    ),
+    (
+        "invisible",
+        "gov\xadern\u200bment e\xad\u0301\u034f\u0323 \ufeff\u200e\u05d0\u200f\u2060 "
+        "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u2764\ufe0f "
+        "\u1100\u115f\u1161\u3164 \u4e2d\U000e0100 \U000e0041\U000e007f",
+    ),
+    (
+        "marks after all",
+        "\u4e2d\u0301\u0302x \u0e01\u0303\u0301 \u0301\u093fa 1\u20e3 !\u0301 \u309a\u0301",
+    ),
+    ("no word", "\U0001f389\U0001f389  \u2211\u222b \u28ff\n\u250c\u2500\u2510 \u0301"),
+    ("only ignorable", "\xad\u200b \ufeff\U000e0041"),
     ("folded to marks", "\u01f0 \u0390\u03b0 \u1e96\u1e97 \u1e98\u1e99 \u1fb7"),
 ]
 

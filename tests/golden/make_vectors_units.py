@@ -23,22 +23,22 @@ from tests.golden.make_vectors import (
     describe_text,
 )
 
-LINES = "nfkc-casefold-lines"
-EVERY = "nfkc-casefold-accents-digits-punctuation"
+LINES = "ignorable-nfkc-casefold-lines"
+EVERY = "ignorable-nfkc-casefold-accents-digits-punctuation"
 
 # Unit, k, whether a bag, steps: the defaults of each unit, what its options add and take away.
 SHINGLINGS = [
     ("byte", 9, False, "none"),
     ("byte", 4, True, "casefold"),
     ("line", 3, False, LINES),
-    ("line", 1, True, "nfkc-lines"),
+    ("line", 1, True, "ignorable-nfkc-lines"),
     ("line", 2, False, EVERY + "-lines"),
     ("token", 5, False, "space"),
     ("token", 2, True, "casefold-accents-space"),
-    ("word", 5, False, "nfkc-space"),
+    ("word", 5, False, "ignorable-nfkc-space"),
     ("word", 2, True, EVERY + "-space"),
     ("word", 3, False, "accents-digits-space"),
-    ("char", 5, False, "nfkc-casefold-digits-space"),
+    ("char", 5, False, "ignorable-nfkc-casefold-digits-space"),
     ("char", 9, False, "punctuation-space"),
 ]
 
@@ -46,8 +46,8 @@ SHINGLINGS = [
 URL_SHINGLINGS: list[tuple[int, bool, str, str]] = [
     (2, False, LINES, "bin default home htm html index main txt"),
     (2, True, LINES, ""),
-    (1, False, "nfkc-casefold-accents-lines", "html www"),
-    (3, False, "nfkc-lines", "htm"),
+    (1, False, "ignorable-nfkc-casefold-accents-lines", "html www"),
+    (3, False, "ignorable-nfkc-lines", "htm"),
 ]
 
 TEXTS: list[tuple[str, Body]] = [
@@ -70,8 +70,9 @@ TEXTS: list[tuple[str, Body]] = [
         ["tok1", "", "TOK2", "\xc9", "a b", "1.5", "x\ny", "tok1", "", "TOK2", "\xc9"],
     ),
     *(entry for entry in INPUTS if entry[0] in {
-        "ascii", "accents decomposed", "ligature", "dotted i", "final sigma", "chinese", "emoji",
-        "digits", "underscore", "nul", "white space", "one token", "no token", "empty",
+        "vocalised", "invisible", "ascii", "accents decomposed", "ligature", "dotted i",
+        "final sigma", "chinese", "emoji", "digits", "underscore", "nul", "white space",
+        "one token", "no token", "empty",
         "only white space", "repeats", "long",
     }),
 ]  # fmt: skip
@@ -92,6 +93,7 @@ URLS: list[tuple[str, Body]] = [
         "odd",
         "http://h/%2541/%zz/%4\nhttp://h/a%0Ab/\u4e2d\u6587/x2y\nhttp://h?a=b&c=d\nmailto:a@b.c",
     ),
+    ("marks", "http://h/%E0%A4%95%E0%A4%BF%E0%A4%A4%E0%A4%BE%E0%A4%AC/\u0e17\u0e35\u0e48/\u0301a"),
     ("nothing", "\n \nhttp://h\nhttp://h/1/2.html#a"),
     ("none", []),
 ]  # fmt: skip

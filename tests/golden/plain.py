@@ -11,7 +11,7 @@ the specification. The only things taken from Python itself are the Unicode tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from unicodedata import category, normalize
+from unicodedata import category, combining, normalize
 
 __all__ = [
     "GOLDEN",
@@ -55,23 +55,34 @@ SPACELESS = """
 """
 RANGES = sorted(tuple(int(end, 16) for end in written.split("-")) for written in SPACELESS.split())
 
+# Default_Ignorable_Code_Point, and the combining classes of accents, points and Arabic vowels.
+IGNORABLE = frozenset([
+    0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810),
+    *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164,
+    *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4),
+    *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE1000),
+])  # fmt: skip
+ACCENTS = frozenset([1, *range(10, 37), *range(202, 241)])
+
 
 # Text -> shingles
 
 
-def normalise(text: str, steps: str = "nfkc-casefold-space") -> str:
+def normalise(text: str, steps: str = "ignorable-nfkc-casefold-space") -> str:
     """The steps of the procedure, one after the other, as docs/format.md lists them."""
     wanted = [] if steps == "none" else steps.split("-")
     form = "NFKC" if "nfkc" in wanted else "NFC"
     for step in wanted:
-        if step == "nfkc":
+        if step == "ignorable":
+            text = "".join(c for c in text if ord(c) not in IGNORABLE)
+        elif step == "nfkc":
             text = normalize("NFKC", text)
         elif step == "casefold":
             text = text.casefold()
             text = normalize("NFKC", text) if "nfkc" in wanted else text
         elif step == "accents":
             marked = normalize("NFD", text)
-            text = normalize(form, "".join(c for c in marked if category(c) != "Mn"))
+            text = normalize(form, "".join(c for c in marked if combining(c) not in ACCENTS))
         elif step == "digits":
             text = numbers_to_zero(text)
         elif step == "punctuation":
@@ -118,19 +129,27 @@ def stands_alone(character: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    r"""Maximal runs of ``\w`` (alphanumeric, or an underscore); spaceless characters one by one."""
+    r"""Maximal runs of ``\w`` (alphanumeric, or an underscore) and the marks that follow.
+
+    Spaceless characters are words one by one, with the other marks that follow.
+    """
     found: list[str] = []
-    run = ""
+    before = "none"
     for character in text:
-        if (character.isalnum() or character == "_") and not stands_alone(character):
-            run += character
-            continue
-        if run:
-            found.append(run)
-            run = ""
         if stands_alone(character):
             found.append(character)
-    return [*found, run] if run else found
+            before = "single"
+        elif character.isalnum() or character == "_":
+            if before == "word":
+                found[-1] += character
+            else:
+                found.append(character)
+            before = "word"
+        elif category(character) in ("Mn", "Mc", "Me") and before != "none":
+            found[-1] += character
+        else:
+            before = "none"
+    return found
 
 
 def path_tokens(url: str, *, steps: str, stop_tokens: Sequence[str]) -> list[str]:
@@ -162,7 +181,10 @@ def path_tokens(url: str, *, steps: str, stop_tokens: Sequence[str]) -> list[str
         else:
             decoded, data = decoded + data[:1], data[1:]
     text = normalise(decoded.decode("utf-8", "replace"), steps)
-    letters = "".join(c if c.isalpha() else " " for c in text)
+    letters = ""
+    for c in text:
+        is_mark = category(c) in ("Mn", "Mc", "Me")
+        letters += c if c.isalpha() or (is_mark and letters[-1:].strip()) else " "
     return [token for token in letters.split(" ") if token and token not in stop_tokens]
 
 
@@ -183,7 +205,7 @@ def shingles(
     *,
     unit: str,
     k: int,
-    steps: str = "nfkc-casefold-space",
+    steps: str = "ignorable-nfkc-casefold-space",
     stop_tokens: Sequence[str] = (),
 ) -> list[bytes]:
     """UTF-8 bytes of every shingle of a body, in order, repeats included."""
@@ -193,7 +215,9 @@ def shingles(
     if not isinstance(body, str):
         tokens, glue = list(body), " "
     elif unit == "word":
-        tokens, glue = words(normalise(body, steps)), " "
+        text = normalise(body, steps)
+        # A text without a word is one shingle, unless it is blank.
+        tokens, glue = words(text) or ([text] if one_line(text) else []), " "
     elif unit == "token":
         tokens, glue = (
             [token for token in one_line(normalise(body, steps)).split(" ") if token],
@@ -273,7 +297,7 @@ def shingle_hashes(
     unit: str,
     k: int,
     bag: bool,
-    steps: str = "nfkc-casefold-space",
+    steps: str = "ignorable-nfkc-casefold-space",
     stop_tokens: Sequence[str] = (),
 ) -> list[int]:
     """From a body as it came in: a text, ready tokens, or URLs."""

@@ -201,10 +201,11 @@ def test_defaults() -> None:
     assert params.unit == "word"
     assert params.k == 5
     assert params.bag is False
-    assert params.normalisation == "nfkc-casefold-space"
+    assert params.text_rules == 2
+    assert params.normalisation == "ignorable-nfkc-casefold-space"
     assert params.store_text is True
     assert (params.bands, params.rows) == choose_bands(0.8, 0.99, 128)
-    assert FORMAT == 1
+    assert FORMAT == 2
 
 
 def test_choose_passes_everything_on() -> None:
@@ -264,6 +265,7 @@ def test_items() -> None:
         "rows",
         "threshold",
         "recall",
+        "text_rules",
         "unit",
         "k",
         "bag",

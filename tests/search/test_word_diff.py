@@ -99,6 +99,22 @@ def test_words_that_differ_in_what_normalisation_drops_are_equal() -> None:
     assert marked(compare("Ofﬁce  HOURS", "office hours")) == "Ofﬁce  HOURS"
 
 
+@pytest.mark.parametrize(
+    ("text1", "text2", "kinds"),
+    [
+        ("... !", "...\n!", ["same"]),
+        ("\U0001f468\u200d\U0001f469", "\U0001f468\U0001f469", ["same"]),
+        ("...", "....", ["deleted", "inserted"]),
+        ("gov\xadernment of all", "government of\u200b all", ["same"]),
+        ("\u0915\u093f \u0939\u0948", "\u0915\u0940 \u0939\u0948", ["deleted", "inserted", "same"]),
+    ],
+)
+def test_marks_count_and_what_nobody_sees_does_not(
+    text1: str, text2: str, kinds: list[str]
+) -> None:
+    assert [part.kind for part in compare(text1, text2).parts] == kinds
+
+
 def test_a_passage_was_moved() -> None:
     first = "one two three four five six seven eight nine ten eleven twelve"
     moved = "this sentence stood at the end before"

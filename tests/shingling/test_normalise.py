@@ -56,9 +56,23 @@ def test_white_space(space: str) -> None:
     assert normalise(f"a{space}\n\u3000b") == "a b"
 
 
-@pytest.mark.parametrize("joiner", ["\u200b", "\u2060", "\ufeff", "\u180e", "\x00", "\x1b"])
-def test_what_is_not_white_space_stays(joiner: str) -> None:
-    assert normalise(f"a{joiner}b") == f"a{joiner}b"
+@pytest.mark.parametrize("control", ["\x00", "\x1b", "\u0600", "\u06dd", "\ufff9"])
+def test_what_is_neither_white_space_nor_ignorable_stays(control: str) -> None:
+    assert normalise(f"a{control}b") == f"a{control}b"
+
+
+@pytest.mark.parametrize(
+    "joiner",
+    [
+        "\u200b", "\u2060", "\ufeff", "\u180e", "\xad", "\u034f", "\ufe0f", "\u3164", "\u2065",
+        "\U000e0fff",
+    ],
+)  # fmt: skip
+def test_what_is_ignorable_is_left_out(joiner: str) -> None:
+    assert normalise(f"{joiner}a{joiner}b {joiner} c{joiner}") == "ab c"
+    assert normalise(f"e{joiner}\u0301{joiner}\u0323") == "\u1eb9\u0301"
+    assert normalise(f"\u1100{joiner}\u1161{joiner}{joiner}\u11a8") == "\uac01"
+    assert normalise(joiner * 3) == ""
 
 
 @pytest.mark.parametrize(
@@ -105,5 +119,5 @@ def test_content_of_a_text_is_normalised_and_ready_tokens_are_not() -> None:
 
 
 def test_the_name_is_the_one_that_is_stored() -> None:
-    assert NORMALISATION == "nfkc-casefold-space"
+    assert NORMALISATION == "ignorable-nfkc-casefold-space"
     assert choose_params().normalisation == NORMALISATION

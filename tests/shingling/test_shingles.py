@@ -75,8 +75,10 @@ def test_nothing_gives_nothing(body: str | list[str], unit: str, bag: bool) -> N
     assert hashes.dtype == np.uint64
 
 
-def test_a_text_without_words_has_characters() -> None:
-    assert _hashes("... !?") == []
+def test_a_text_without_words_is_one_shingle() -> None:
+    assert _hashes("...  !?", k=2) == [mmh3.hash64("... !?", signed=False)[0]]
+    assert _hashes("\U0001f389" * 3, k=1, bag=True) == _hashes(" \U0001f389\U0001f389\U0001f389")
+    assert _hashes("\xad \u200b\n\ufeff") == []
     assert len(_hashes("... !?", unit="char", k=5)) == 2
 
 

@@ -20,8 +20,8 @@ from tests.property.test_stages import TEXTS
 COMBINATIONS = [
     join_steps([*some, *last])
     for last in ([], ["space"], ["lines"])
-    for count in range(6)
-    for some in itertools.combinations(STEPS[:5], count)
+    for count in range(7)
+    for some in itertools.combinations(STEPS[:6], count)
 ]
 
 
@@ -71,12 +71,26 @@ def test_ascii_as_in_the_plain_path(steps: str) -> None:
     ("steps", "text", "normalised"),
     [
         ("none", " A\u0301  1,5\n", " A\u0301  1,5\n"),
+        ("ignorable", "a\xadb\u200b \ufeff\u2764\ufe0f\U000e0001", "ab \u2764"),
+        ("ignorable", "e\u034f\u0301", "e\u0301"),
+        ("ignorable-nfkc", "e\u034f\u0301\xad\u0323 \u1100\u200b\u1161", "\u1eb9\u0301 \uac00"),
         ("nfkc", "\ufb01 A\u0301", "fi \xc1"),
         ("casefold", "Stra\xdfe \uff21", "strasse \uff41"),
         (
             "accents",
             "\xc9t\xe9 o\u0323\u0302 \u0130 \ud55c \uff21\u0301",
             "Ete o I \ud55c \uff21",
+        ),
+        # Neither vowel signs, nuktas and viramas nor the voicing of kana
+        (
+            "accents",
+            "\u0915\u093c\u093f\u094d\u0951 \u0e19\u0e49\u0e33 \u304c",
+            "\u0915\u093c\u093f\u094d \u0e19\u0e49\u0e33 \u304c",
+        ),
+        (
+            "accents",
+            "\u05e9\u05c1\u05b8 \u0643\u064e\u0651 \u0439\u0438\u0306 \u1ec7 \u2260",
+            "\u05e9 \u0643 \u0438\u0438 e =",
         ),
         ("nfkc-accents", "\uff21\u0301", "A"),
         ("digits", "1.5, 2,000.25. 7..8 a1b22 \u0663\u0664", "0, 0. 0..0 a0b0 0"),
@@ -107,19 +121,19 @@ def test_what_is_no_procedure(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("unit", "options", "steps"),
     [
-        ("word", {}, "nfkc-casefold-space"),
-        ("char", {}, "nfkc-casefold-space"),
-        ("line", {}, "nfkc-casefold-lines"),
-        ("url", {}, "nfkc-casefold-lines"),
+        ("word", {}, "ignorable-nfkc-casefold-space"),
+        ("char", {}, "ignorable-nfkc-casefold-space"),
+        ("line", {}, "ignorable-nfkc-casefold-lines"),
+        ("url", {}, "ignorable-nfkc-casefold-lines"),
         ("byte", {}, "none"),
         ("token", {}, "space"),
-        ("word", {"lowercase": False}, "nfkc-space"),
-        ("word", {"lowercase": True}, "nfkc-casefold-space"),
+        ("word", {"lowercase": False}, "ignorable-nfkc-space"),
+        ("word", {"lowercase": True}, "ignorable-nfkc-casefold-space"),
         ("byte", {"lowercase": True}, "casefold"),
         ("token", {"lowercase": True, "strip_accents": True}, "casefold-accents-space"),
-        ("line", {"strip_punctuation": True}, "nfkc-casefold-punctuation-lines"),
-        ("char", {"digits": "zero"}, "nfkc-casefold-digits-space"),
-        ("char", {"digits": "keep"}, "nfkc-casefold-space"),
+        ("line", {"strip_punctuation": True}, "ignorable-nfkc-casefold-punctuation-lines"),
+        ("char", {"digits": "zero"}, "ignorable-nfkc-casefold-digits-space"),
+        ("char", {"digits": "keep"}, "ignorable-nfkc-casefold-space"),
     ],
 )
 def test_options_are_steps(unit: str, options: dict[str, object], steps: str) -> None:

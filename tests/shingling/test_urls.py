@@ -62,7 +62,11 @@ def test_the_example() -> None:
         ("http://a.com/caf%C3%A9/%41", ["caf\xe9 a 0"]),
         ("http://a.com/%E9/x%2Fy", ["x y 0"]),
         ("http://a.com/%23x/y", ["x y 0"]),  # an escaped # is no fragment
-        ("http://a.com/x\u0301\xb2", ["x 0"]),
+        ("http://a.com/x\u0301\xb2", ["x\u0301 0"]),
+        (
+            "http://a.com/%E0%A4%95%E0%A4%BF/\u0e17\u0e35/\u0301b",
+            ["\u0915\u093f \u0e17\u0e35 0", "\u0e17\u0e35 b 1"],
+        ),
         ("http://a.com/?u=http://www.b.org/c/d.php", ["u b 0", "b c 1", "c d 2"]),
     ],
 )

@@ -1,4 +1,4 @@
-r"""Words: the documented ranges, what ``\w`` means outside them, one character a word inside."""
+r"""Words: the documented ranges, ``\w`` and marks outside them, one character a word inside."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import unicodedata
 
 import pytest
 
-from lshdb.shingling import normalise, split_words
-from lshdb.shingling.shingles import SPACELESS_RANGES
+from lshdb.shingling import SPACELESS_RANGES, normalise, split_words, word_spans
+from lshdb.shingling.words import MARK_RANGES
 from tests.golden import plain
 
 pytestmark = pytest.mark.fast
@@ -38,6 +38,7 @@ LATER = range(0x116D0, 0x11700)  # further Burmese digits, of Unicode 16
 
 
 SPACELESS = {point for first, last in SPACELESS_RANGES for point in range(first, last + 1)}
+MARKS = {point for first, last in MARK_RANGES for point in range(first, last + 1)}
 
 
 def test_the_ranges_are_the_documented_ones() -> None:
@@ -47,19 +48,29 @@ def test_the_ranges_are_the_documented_ones() -> None:
 
 
 def test_every_character_between_letters() -> None:
-    r"""A word of its own in the ranges, elsewhere part of a word or not as ``\w`` says."""
+    r"""A word of its own in the ranges, elsewhere part of a word if ``\w`` matches or a mark."""
     wrong = []
     for point in range(sys.maxunicode + 1):
         character = chr(point)
         if point in SPACELESS:
             expected = ["x", character, "y"]
-        elif character.isalnum() or character == "_":
+        elif character.isalnum() or character == "_" or point in MARKS:
             expected = [f"x{character}y"]
         else:
             expected = ["x", "y"]
         if split_words(f"x{character}y") != expected:
             wrong.append(f"U+{point:04X}")
     assert wrong == []
+
+
+def test_the_marks_are_those_of_unicode() -> None:
+    """All that this interpreter knows, and later ones that it does not assign."""
+    known = {
+        point for point in range(sys.maxunicode + 1) if unicodedata.category(chr(point))[0] == "M"
+    }
+    assert known <= MARKS | SPACELESS
+    assert not MARKS & SPACELESS
+    assert all(unicodedata.category(chr(point)) == "Cn" for point in MARKS - known)
 
 
 def test_the_ranges_hold_letters_marks_and_digits_only() -> None:
@@ -115,9 +126,14 @@ def test_the_ranges_hold_all_of_their_scripts() -> None:
         # scripts with spaces keep their runs, beside the others
         ("\ub300\ud55c \uc11c\uc6b8", ["\ub300\ud55c", "\uc11c\uc6b8"]),
         ("v2\u7684abc\u0e44xyz", ["v2", "\u7684", "abc", "\u0e44", "xyz"]),
-        # elsewhere a combining mark is no part of a word
-        ("q\u0303x", ["q", "x"]),
-        ("\u0939\u093f\u0928", ["\u0939", "\u0928"]),
+        # elsewhere a combining mark belongs to the word that it follows
+        ("q\u0303x", ["q\u0303x"]),
+        ("\u0939\u093f\u0928 \u0939\u0940", ["\u0939\u093f\u0928", "\u0939\u0940"]),
+        ("_\u0301 1\u20e3", ["_\u0301", "1\u20e3"]),
+        # and begins none
+        ("\u0301x !\u0301y \u0301", ["x", "y"]),
+        ("\u4e2d\u0301\u0302x\u0e01\u0303 \u0303", ["\u4e2d\u0301\u0302", "x", "\u0e01\u0303"]),
+        ("\u4e2d \u0301\u4e2d!\u0301", ["\u4e2d", "\u4e2d"]),
     ],
 )
 def test_words(text: str, words: list[str]) -> None:
@@ -129,3 +145,21 @@ def test_ascii_words_are_those_of_any_text() -> None:
     for point in range(128):
         for text in (chr(point), f"a{chr(point)}", f"{chr(point)}9_", f"a {chr(point)} b"):
             assert split_words(f"{text} \u00e9") == [*split_words(text), "\u00e9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gov\xadern\u200bment, \xadand\xad", ["gov\xadern\u200bment", "and\xad"]),
+        ("\u2060\ufeff \xad", []),
+        ("e\xad\u0301t\u034f\xe9", ["e\xad\u0301t\u034f\xe9"]),
+        ("\u4e2d\U000e0100\u200b\u6587", ["\u4e2d\U000e0100\u200b", "\u6587"]),
+        ("a\u3164\u115fb \u3164", ["a\u3164\u115fb"]),
+        ("\u2764\ufe0f\u200d\U0001f525", []),
+    ],
+)
+def test_no_ignorable_character_cuts_a_word_of_a_text_as_it_was_given(
+    text: str, words: list[str]
+) -> None:
+    assert [text[start:end] for start, end in word_spans(text)] == words
+    assert list(map(normalise, words)) == split_words(normalise(text))

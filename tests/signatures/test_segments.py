@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lshdb.shingling.normalise import APART, COMPLEX, normalise_segment, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.sets import normalise_texts
+from tests.golden.plain import IGNORABLE
 from tests.signatures.test_kernels import levels
 
 pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="no compiled kernel")
@@ -48,7 +49,7 @@ SCRIPTS = {
 
 
 def plain(text: str, *, fold: bool) -> str:
-    text = normalize("NFKC", text)
+    text = normalize("NFKC", "".join(c for c in text if ord(c) not in IGNORABLE))
     return " ".join((normalize("NFKC", text.casefold()) if fold else text).split())
 
 

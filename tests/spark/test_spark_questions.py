@@ -13,6 +13,7 @@ import pytest
 import lshdb.spark
 from lshdb import Index, ParameterError
 from lshdb.spark import comparison, connecting, few_rows, keeping, signing
+from tests.answers import WORDLESS
 from tests.conftest import edited, family_corpus, make_text
 from tests.field_values import COLUMNS, UNORDERED, table
 from tests.search.test_loss import crowded
@@ -72,10 +73,11 @@ def answers(index: Index, keep: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_words_give_the_lines_of_one_machine(spark: Any, tmp_path: Path) -> None:
-    documents = corpus()
+    documents = [*corpus(), *WORDLESS, ("unseen 1", "\u200b"), ("unseen 2", "\u200b")]
     with Index.create(tmp_path / "one.lshdb", threshold=0.5) as index:
         index.add(documents)
         expected = answers(index, "longest")
+    assert ("dots 1", "dots 2", 1.0, "exact") in expected["pairs"]
     df = frame(spark, documents)
     assert len(expected["pairs"]) > 50
     assert lines(lshdb.spark.pairs(df, threshold=0.5)) == expected["pairs"]

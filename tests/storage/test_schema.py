@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -16,6 +15,7 @@ from lshdb.storage.dialects import Database, DatabasePlace, database_of
 from lshdb.storage.dialects.sqlite.trust import words_of
 from lshdb.storage.tables import migrations, run_tables
 from tests.conftest import family_corpus
+from tests.golden.test_indexes import relabel, unpack
 from tests.postgres import PostgresUrl, fresh_schema
 
 Make = Callable[[], Path]
@@ -284,9 +284,8 @@ def test_alembic_upgrades_an_older_index_as_its_only_writer(tmp_path: Path) -> N
     from alembic.util.exc import CommandError
 
     path = tmp_path / "x.lshdb"
-    with tarfile.open(CHECKOUT / "tests/golden/indexes/0005.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    (tmp_path / "golden.lshdb").rename(path)
+    unpack(CHECKOUT / "tests/golden/indexes/0005.tar.gz", tmp_path).rename(path)
+    relabel(path)
     command.upgrade(alembic_config(path), "head")
     assert revision(path, {}) == migrations.SCHEMA_REVISION
     Index.open(path).close()

@@ -13,6 +13,7 @@
 
 #include "hashing.h"
 #include "kernel.h"
+#include "words.h"
 
 /* A text of more than 16 times as many bytes as shingles are hashed at a time is long; a part has 32
    times as many hashes, or an eighth of all if that is more. */
@@ -25,7 +26,7 @@ typedef struct {
     const Listener *listener;
     size_t count, width, gap; /* shingles; tokens in each; length of the separator after it */
     size_t bytes, at, done;
-    int unit;
+    int unit, is_whole; /* whether the text is one token */
 } Stream;
 
 static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t length, int unit,
@@ -35,14 +36,22 @@ static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t le
     if (reserve_tokens(work, 0, 2 * length))
         return WORK_MEMORY;
     size_t tokens = 0;
-    if (unit == UNIT_WORD)
+    if (unit == UNIT_WORD) {
         stream->bytes = work->level->split_words(work->text, text, length);
-    else if (unit == UNIT_LINE || unit == UNIT_TOKEN)
+        stream->is_whole = !stream->bytes && !is_blank(text, length);
+        if (stream->is_whole) {
+            memcpy(work->text, text, length);
+            work->text[length] = ' ';
+            stream->bytes = length + 1;
+        }
+    } else if (unit == UNIT_LINE || unit == UNIT_TOKEN)
         stream->bytes = split_pieces(work->text, text, length, unit == UNIT_LINE ? '\n' : ' ');
     else
         memcpy(work->text, text, length);
     memset(work->text + stream->bytes, 0, PADDING);
-    if (unit == UNIT_BYTE)
+    if (stream->is_whole)
+        tokens = 1;
+    else if (unit == UNIT_BYTE)
         tokens = length;
     else if (unit == UNIT_CHAR)
         for (size_t i = 0; i < length; i++)
@@ -64,6 +73,8 @@ static void rewind_stream(Stream *stream) { stream->at = stream->done = 0; }
 /* The start of the token after the one at `at`. */
 static inline size_t next_token(const Stream *stream, const uint8_t *text, size_t at)
 {
+    if (stream->is_whole)
+        return stream->bytes;
     if (stream->gap) {
         int separator = stream->unit == UNIT_LINE ? '\n' : ' ';
         return (size_t)((const uint8_t *)memchr(text + at, separator, stream->bytes - at) - text)

@@ -31,7 +31,8 @@ void fill_shuffles(void)
 
 /* An entry of the table: a length in the low byte, and that many bytes of UTF-8 above it. A combining mark
    has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. A text may be
-   cut before an ENTRY_APART, as before a letter or white space, but its result is not in the table. */
+   cut before an ENTRY_APART, as before a letter or white space, but its result is not in the table. An
+   ENTRY_IGNORED is left out, as if it were a mark of no bytes: what is before it meets what follows. */
 enum {
     ENTRY_UNKNOWN = 0,
     LONGEST_PIECE = 7,
@@ -39,6 +40,7 @@ enum {
     ENTRY_COMPLEX = 9,
     ENTRY_APART = 10,
     ENTRY_MARK = 16,
+    ENTRY_IGNORED = ENTRY_MARK,
 };
 
 /* Characters between two checks of the remaining room. */
@@ -154,6 +156,8 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
                 inside = 1;
                 continue;
             }
+            if (length == ENTRY_IGNORED)
+                continue;
             stopped = length == ENTRY_UNKNOWN ? NORMALISE_FILL : NORMALISE_SEGMENT;
             break;
         }
@@ -163,7 +167,7 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
         written += space ? inside : length;
         inside = !space;
     }
-    *place = (Place){i, written, inside, class};
+    *place = (Place){i, written, inside, class, 0};
     return stopped;
 }
 

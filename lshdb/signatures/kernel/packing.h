@@ -14,10 +14,12 @@
 #include "machine.h"
 
 /* The state of a pass over a text: bytes (characters) read, bytes written, whether the last one belonged
-   to a word, and the combining class of the last one. */
+   to a word, the combining class of the last one, and how many were read up to the end of the last single
+   character that is a word, with its marks. */
 typedef struct {
     size_t read, written, inside;
     uint64_t class;
+    size_t single;
 } Place;
 
 #ifdef LSHDB_X86

@@ -6,6 +6,7 @@
 
 #include "hashing.h"
 #include "kernel.h"
+#include "words.h"
 
 void release(Workspace *work)
 {
@@ -103,6 +104,13 @@ static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int 
     switch (unit) {
     case UNIT_WORD:
         written = work->level->split_words(work->text, text, length);
+        if (!written && !is_blank(text, length)) { /* the whole text is one token */
+            memcpy(work->text, text, length);
+            memset(work->text + length, 0, PADDING);
+            work->starts[0] = 0;
+            work->starts[1] = length + 1;
+            return 1;
+        }
         break;
     case UNIT_LINE:
     case UNIT_TOKEN:

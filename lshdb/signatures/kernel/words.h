@@ -8,6 +8,8 @@
 
 #include "machine.h"
 
+int is_blank(const uint8_t *text, size_t length);
+
 size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length);
 size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from lshdb.errors import DamageError, DatabaseError, FormatError, ParameterMismatchError
-from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory
@@ -97,10 +97,7 @@ def _stored(
     if not trusts_state:
         number, identity = FORMAT, ""
     if number != FORMAT:
-        raise FormatError(
-            f"the database {database} has format {number}; this version reads {FORMAT}",
-            hint="open it with the lshdb version that made it",
-        )
+        raise refuse_format(f"the database {database}", number)
     return identity, {
         name: _parameter(name, value, database)
         for name, value in snapshot.execute("SELECT name, value FROM parameter").fetchall()
