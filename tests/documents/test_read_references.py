@@ -6,6 +6,7 @@ import builtins
 import gzip
 import io
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,88 @@ def test_a_record_without_a_key_has_its_path_and_number(
     documents, rejected = read(name)
     assert rejected == []
     assert [(one.key, one.body) for one in documents] == [(f"{name}:1", "A"), (f"{name}:2", "B")]
+
+
+def as_told(documents: list[Document]) -> list[tuple[Any, ...]]:
+    return [(one.key, one.body, one.fields) for one in documents]
+
+
+@pytest.mark.parametrize("name", ["a.ris", "a.nbib", "a.bib"])
+@pytest.mark.parametrize("size", [1, 2, 5, 10**6])
+def test_lines_end_in_any_way(name: str, size: int, read: Read, tmp_path: Path) -> None:
+    data = FILES[name].encode()
+    ends = (b"\r", b"\r\n", b"\r\r\n")
+    (tmp_path / name).write_bytes(data)
+    expected, _ = read(tmp_path / name)
+    assert len(expected) > 1
+    for end in ends:
+        changed = data.replace(b"\n", end)
+        parts = (changed[at : at + size] for at in range(0, len(changed), size))
+
+        class Pipe(io.RawIOBase):
+            def readinto(self, buffer: Any, parts: Any = parts) -> int:
+                part = next(parts, b"")
+                buffer[: len(part)] = part
+                return len(part)
+
+        documents, rejected = read(["-"], stdin=Pipe(), input_format=FORMATS[name[2:]])
+        assert [row[1:] for row in as_told(documents)] == [row[1:] for row in as_told(expected)]
+        assert rejected == []
+        (tmp_path / name).write_bytes(changed)
+        assert as_told(read(tmp_path / name)[0]) == as_told(expected)
+
+
+@pytest.mark.parametrize("mark", [" - ", " -", "  -", "- ", "   - ", "\t- "])
+@pytest.mark.parametrize("indent", ["", "  ", "\t"])
+def test_tags_of_ris_are_read_as_the_first_is_written(
+    mark: str, indent: str, read: Read, tmp_path: Path
+) -> None:
+    strict = RIS.removeprefix("\ufeff").replace("We studied", "T1-weighted ER- we TI - studied")
+    lines = strict.replace("ER  -\n", "ER  - \n").splitlines()
+    path = tmp_path / "x.ris"
+    path.write_text(strict)
+    expected, _ = read(path)
+    written = "\n".join(indent + line.replace("  - ", mark, 1) for line in lines)
+    path.write_text(written + "\n" + strict)
+    documents, rejected = read(path)
+    assert as_told(documents) == as_told([*expected, *expected]) and rejected == []
+
+
+def test_lines_of_one_value_take_linear_time() -> None:
+    """Joined one by one, 40 times as many took more than 600 times as long."""
+    heads = {
+        "ris": (b"TY  - JOUR\nAB  - a\n", b"word word word word word\n", b"ER  - \n"),
+        "nbib": (b"PMID- 1\nAB  - a\n", b"      word word word word word\n", b""),
+        "bibtex": (b"@misc{a, abstract={a\n", b"word word word word word\n", b"}}\n"),
+        "endnote": (
+            b"<xml><records><record><abstract>a\n", b"word word word word word\n",
+            b"</abstract></record></records></xml>",
+        ),
+    }  # fmt: skip
+    for input_format, (head, line, end) in heads.items():
+        times = []
+        for n in (5_000, 200_000):
+            begun = time.process_time()
+            [one] = read_documents(
+                ["-"], stdin=io.BytesIO(head + n * line + end), input_format=input_format
+            )
+            times.append(time.process_time() - begun)
+            assert isinstance(one, Document) and one.body.count("word") == 5 * n
+        assert times[1] < 200 * max(times[0], 0.005), (input_format, times)
+
+
+def test_blanks_and_definitions_take_linear_time() -> None:
+    blanks = b" " * 100_000
+    entry = b"@misc{a, title={A}, author={A" + blanks + b"B and C}, pages={1" + blanks + b"2}}\n"
+    strings = b"".join(b"@string{s%d = {word %d}}\n" % (n, n) for n in range(20_000))
+    uses = b"".join(b"@misc{k%d, title = s%d}\n" % (n, n) for n in range(200))
+    begun = time.process_time()
+    documents = list(
+        read_documents(["-"], stdin=io.BytesIO(strings + entry + uses), input_format="bibtex")
+    )
+    assert time.process_time() - begun < 20
+    assert [one.body for one in documents[1:]] == [f"word {n}" for n in range(200)]
+    assert documents[0].fields["authors"] == ["A B", "C"]
 
 
 def test_options_for_fields(read: Read, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ entities; EndNote writes none. Each record is parsed by defusedxml nevertheless.
 A DOI is in lower case and without the address of a resolver. A year is a whole number. Pages of RIS
 are joined (``123-129``); otherwise values are as they stand, with single blanks.
 
+Lines end in LF, CRLF or, as on old Macs, in CR alone. RIS with one blank before the dash, and
+indented RIS, is read; a record's first line says how its tags are written.
+
 Limits: UTF-8 only. A line within a BibTeX entry that begins like another entry cuts it. Definitions
 (``@string``) count from their place on, and together have at most the size of one record.
 """
@@ -101,6 +104,31 @@ class _Piece:
         return b"\n".join(self._parts).decode("utf-8")
 
 
+def _file_lines(file: OpenFile) -> Iterator[bytes | TooLong]:
+    """Yield the lines of a file, whatever ends them."""
+    return split_lines(_with_line_feeds(file.chunks), file.limit)
+
+
+def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield chunks in which LF ends each line; CRs before it are one line end with it."""
+    held = b""
+    for chunk in chunks:
+        data = held + chunk
+        body = data.rstrip(b"\r")
+        n_held = min(len(data) - len(body), 2)
+        held = data[len(data) - n_held :]
+        data = data[: len(data) - n_held]
+        if b"\r" in data:
+            data = _LINE_ENDS.sub(b"\n", data).replace(b"\r", b"\n")
+        if data:
+            yield data
+    if held:
+        yield b"\n"
+
+
+_LINE_ENDS = re.compile(rb"\r{1,2}\n")
+
+
 def _documents(
     file: OpenFile, pieces: Iterable[_Piece | Rejected], parse: Parse
 ) -> Iterator[Document | Rejected]:
@@ -175,6 +203,9 @@ def _found_doi(values: Iterable[str]) -> str | None:
 
 
 _RIS_NUMBER = re.compile(rb"\s*\d+\.?\s*")
+_RIS_BEGIN = re.compile(rb"TY  -|[ \t]*TY[ \t]{0,3}-[ \t]*[A-Z]{3,8}\s*$")
+_RIS_END = re.compile(rb"ER  -|[ \t]*ER[ \t]{0,3}-\s*$")
+_RIS_FIRST = re.compile(r"([ \t]*)TY([ \t]*)-([ \t]?)")
 
 
 def read_ris(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -185,16 +216,15 @@ def read_ris(file: OpenFile) -> Iterator[Document | Rejected]:
 def _ris_pieces(file: OpenFile) -> Iterator[_Piece | Rejected]:
     piece: _Piece | None = None
     is_outside = False
-    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
-        begins = not isinstance(line, TooLong) and line.startswith(b"TY  -")
-        if begins:
+    for number, line in enumerate(_file_lines(file), start=1):
+        if not isinstance(line, TooLong) and _RIS_BEGIN.match(line):
             if piece is not None:
                 piece.reason = f"the record has no line 'ER  - ' before the next one, line {number}"
                 yield piece
             piece, is_outside = _Piece(f"{file.name}:{number}", file.limit), False
         if piece is not None:
             piece.add(line)
-            if not isinstance(line, TooLong) and line.startswith(b"ER  -"):
+            if not isinstance(line, TooLong) and _RIS_END.match(line):
                 yield piece
                 piece = None
         elif isinstance(line, TooLong) or not (not line.strip() or _RIS_NUMBER.fullmatch(line)):
@@ -207,11 +237,42 @@ def _ris_pieces(file: OpenFile) -> Iterator[_Piece | Rejected]:
         yield piece
 
 
+def _as_rispy_reads(text: str) -> str:
+    """Return a record with its tags as the library knows them, and a line for each value.
+
+    The library adds lines that continue a value one by one, which takes quadratic time. Where a tag
+    has several values, a line without a tag is another one.
+    """
+    from rispy.config import DELIMITED_TAG_MAPPING, LIST_TYPE_TAGS, TAG_KEY_MAPPING
+
+    first = _RIS_FIRST.match(text)
+    if first is None:
+        raise NoDocumentError("the record does not begin with a line 'TY  - '")
+    indent, gap, blank = first.groups()
+    rest = r"[ \t]?(.*)" if gap == "  " or not blank else r"(?:[ \t](.*)|$)"
+    tag = re.compile(rf"{indent}([A-Z][A-Z0-9]){gap}-{rest}")
+    lines: list[list[str]] = []
+    continues = False
+    for line in text.split("\n"):
+        found = tag.fullmatch(line)
+        if found or not continues:
+            lines.append([f"{found[1]}  - {found[2] or ''}" if found else line])
+        else:
+            lines[-1].append(line.strip())
+        if found:
+            name = found[1]
+            is_single = name not in LIST_TYPE_TAGS and name not in DELIMITED_TAG_MAPPING
+            continues = is_single and name in TAG_KEY_MAPPING and name != "TY"
+    return "\n".join(map(" ".join, lines))
+
+
 def _parse_ris(text: str) -> dict[str, Any]:
     import rispy
 
     try:
-        (record,) = rispy.loads(text)
+        (record,) = rispy.loads(_as_rispy_reads(text))
+    except NoDocumentError:
+        raise
     except Exception as error:  # the library raises whatever a record makes it stumble over
         raise NoDocumentError(f"the record cannot be read as RIS: {_said(error)}") from error
     start, end = _line(record.get("start_page")), _line(record.get("end_page"))
@@ -246,7 +307,7 @@ def read_pubmed(file: OpenFile) -> Iterator[Document | Rejected]:
 
 def _pubmed_pieces(file: OpenFile) -> Iterator[_Piece]:
     piece: _Piece | None = None
-    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
+    for number, line in enumerate(_file_lines(file), start=1):
         start = b"..." if isinstance(line, TooLong) else line.strip()[:5]
         if piece is not None and start in (b"", b"PMID-"):
             yield piece
@@ -259,20 +320,22 @@ def _pubmed_pieces(file: OpenFile) -> Iterator[_Piece]:
 
 
 def _parse_pubmed(text: str) -> dict[str, Any]:
-    values: dict[str, list[str]] = {}
-    last: list[str] | None = None
+    parts: dict[str, list[list[str]]] = {}
+    last: list[list[str]] | None = None
     for number, line in enumerate(text.split("\n"), start=1):
         found = _TAG.fullmatch(line)
         if found:
-            last = values.setdefault(found[1], [])
-            last.append(found[2])
+            last = parts.setdefault(found[1], [])
+            last.append([found[2]])
         elif line.startswith(" ") and last is not None:
-            last[-1] += " " + line.strip()
+            last[-1].append(line.strip())
         else:
             raise NoDocumentError(
                 f"line {number} of the record is neither 'TAG - value' nor the rest of one: "
                 f"{printable(line)[:40]!r}"
             )
+
+    values = {tag: list(map(" ".join, several)) for tag, several in parts.items()}
 
     def one(*tags: str) -> str | None:
         return next((values[tag][0] for tag in tags if tag in values), None)
@@ -306,31 +369,56 @@ _NO_ENTRIES = {b"comment", b"preamble"}
 
 def read_bibtex(file: OpenFile) -> Iterator[Document | Rejected]:
     """Read BibTeX: an entry from each ``@type{`` to the next one."""
-    strings: dict[str, str] = {}
+    strings = _Strings(file.limit)
     pieces = _bibtex_pieces(file, strings)
     return _documents(file, pieces, functools.partial(_parse_bibtex, strings))
 
 
-def _bibtex_pieces(file: OpenFile, strings: dict[str, str]) -> Iterator[_Piece | Rejected]:
+class _Strings:
+    """The definitions of a file so far.
+
+    Parameters
+    ----------
+    limit : int
+        Characters of all together; further ones are dropped.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._texts: dict[str, tuple[int, str]] = {}
+
+    def add(self, name: str, text: str) -> None:
+        """Take a definition; it replaces one of the same name."""
+        place, before = self._texts.get(name, (len(self._texts), ""))
+        size = self._size + len(text) - len(before)
+        if size <= self._limit:
+            self._texts[name], self._size = (place, text), size
+
+    def used_in(self, text: str) -> list[str]:
+        """Return the definitions whose names occur in a text, in order."""
+        names = set(re.findall(r"[^\s={}#\",()]+", text.lower())) if self._texts else set()
+        return [one for _, one in sorted(map(self._texts.__getitem__, names & self._texts.keys()))]
+
+
+def _bibtex_pieces(file: OpenFile, strings: _Strings) -> Iterator[_Piece | Rejected]:
     """Yield the entries; put definitions into ``strings``."""
     piece: _Piece | None = None
     kind = b""
     number = 0
-    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
+    for number, line in enumerate(_file_lines(file), start=1):
         found = None if isinstance(line, TooLong) else _ENTRY.match(line)
         if found:
-            yield from _finished(piece, kind, strings, file.limit)
+            yield from _finished(piece, kind, strings)
             piece, kind = _Piece(f"{file.name}:{number}", file.limit), found[1].lower()
         if piece is not None:
             piece.add(line)
     if piece is None and number:
         yield Rejected(file.name, "no entry of BibTeX, such as '@article{key, title = {...}}'")
-    yield from _finished(piece, kind, strings, file.limit)
+    yield from _finished(piece, kind, strings)
 
 
-def _finished(
-    piece: _Piece | None, kind: bytes, strings: dict[str, str], limit: int
-) -> Iterator[_Piece]:
+def _finished(piece: _Piece | None, kind: bytes, strings: _Strings) -> Iterator[_Piece]:
     if piece is None or kind in _NO_ENTRIES:
         return
     if kind != b"string":
@@ -343,8 +431,8 @@ def _finished(
         yield piece
         return
     found = _STRING.match(text)
-    if found is not None and len(text) + sum(map(len, strings.values())) <= limit:
-        strings[found[1].lower()] = text
+    if found is not None:
+        strings.add(found[1].lower(), text)
 
 
 @functools.cache
@@ -356,11 +444,10 @@ def _latex() -> Any:
     return LatexDecodingMiddleware()
 
 
-def _parse_bibtex(strings: dict[str, str], text: str) -> dict[str, Any]:
+def _parse_bibtex(strings: _Strings, text: str) -> dict[str, Any]:
     from bibtexparser.entrypoint import parse_string
 
-    names = set(re.findall(r"[^\s={}#\",()]+", text.lower())) if strings else set()
-    text = "\n".join([*(one for name, one in strings.items() if name in names), text])
+    text = "\n".join([*strings.used_in(text), text])
     latex = _latex()
     try:
         library = _sound(parse_string(text))
@@ -379,11 +466,11 @@ def _parse_bibtex(strings: dict[str, str], text: str) -> dict[str, Any]:
     return {
         **fields,
         "id": entry.key.strip(),
-        "authors": re.split(r"\s+and\s+", fields["author"]) if fields.get("author") else None,
+        "authors": _line(fields["author"]).split(" and ") if fields.get("author") else None,
         "year": _first(fields, "year", "date"),
         "journal": _first(fields, "journal", "journaltitle", "booktitle"),
         "issue": _first(fields, "number", "issue"),
-        "pages": re.sub(r"\s*(?:--+|–)\s*", "-", str(fields.get("pages") or "")),
+        "pages": re.sub(r" ?(?:--+|–) ?", "-", _line(fields.get("pages"))),
         "doi": fields.get("doi") or _found_doi([str(fields.get("url") or "")]),
         "database": fields.get("database"),
     }
