@@ -13,8 +13,12 @@ import zlib
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lshdb import Index, read_documents
 from lshdb.documents import Document
 from lshdb.documents.document import DamagedDataError
 from lshdb.documents.io.streams import CHUNK, decompressed, load_decompressor
@@ -104,7 +108,9 @@ def test_what_follows_the_last_member_is_damage(kind: str, tmp_path, jsonl, read
 
 
 @kinds
-@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"{}", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\0\0\0", b"\1{}", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh9", b"\xfd7z"]
+)
 def test_no_compressed_data_at_all(kind: str, content: bytes, tmp_path, read: Read) -> None:
     for name in ("a.jsonl", "b.csv", "c.txt"):
         path = tmp_path / f"{name}.{kind}"
@@ -114,6 +120,62 @@ def test_no_compressed_data_at_all(kind: str, content: bytes, tmp_path, read: Re
         assert "truncated" in rejected[0].reason or "corrupt" in rejected[0].reason
         if not content:
             assert "truncated" in rejected[0].reason
+
+
+@kinds
+@pytest.mark.parametrize("name", ["a.jsonl", "b.csv", "c.tsv", "d.json", "e.txt", "f.bib", "g.npy"])
+def test_a_plain_file_is_read_under_the_name_of_a_compressed_one(
+    kind: str, name: str, tmp_path, read: Read
+) -> None:
+    contents = {
+        "a.jsonl": b'{"id": "a", "text": "x\xc3\xa9"}\n', "b.csv": b"id,text\na,x\n",
+        "c.tsv": b"id\ttext\r\na\tx\x1b[0m\r\n", "d.json": b'[{"id": "a", "text": "x"}]',
+        "e.txt": b"{}", "f.bib": b"@misc{a, title={x}}", "g.npy": saved(),
+    }  # fmt: skip
+    how = {"body": "vector"} if name == "g.npy" else {}
+    (tmp_path / name).write_bytes(contents[name])
+    packed = tmp_path / f"{name}.{kind}"
+    packed.write_bytes(contents[name])
+    plain, _ = read(tmp_path / name, **how)
+    for path in (packed, tmp_path / f"?.*.{kind}"):
+        notes: list[str] = []
+        documents, rejected = read(str(path), on_note=notes.append, **how)
+        assert rejected == [] and notes == [f"{packed} is not compressed; reading it as such"]
+        assert [len(one.body) for one in documents] == [len(one.body) for one in plain] != []
+
+
+def saved() -> bytes:
+    data = io.BytesIO()
+    np.save(data, np.ones((3, 4), dtype=np.float32))
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a.parquet.gz", "a.arrow.zst", "a.jsonl.gz"])
+def test_plain_tables_under_the_name_of_compressed_ones(name: str, tmp_path, read: Read) -> None:
+    rows = pa.table({"id": ["a"], "text": ["x"]})
+    path = tmp_path / name
+    if "arrow" in name:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        pq.write_table(rows, path)
+    for given in (path, tmp_path):
+        notes: list[str] = []
+        documents, rejected = read(given, on_note=notes.append)
+        assert [one.key for one in documents] == ["a"] and rejected == []
+        assert len(notes) == 1 and notes[0].startswith(str(path))
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    if name == "a.parquet.gz":
+        assert "decompress it first" in read(path)[1][0].reason
+
+
+def test_dedup_writes_a_plain_file_as_it_was(tmp_path, jsonl) -> None:
+    data = jsonl(5)
+    (tmp_path / "a.jsonl.gz").write_bytes(data)
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add(read_documents([tmp_path / "a.jsonl.gz"]))
+        index.dedup_files([tmp_path / "a.jsonl.gz"], tmp_path / "b.jsonl.gz")
+    assert (tmp_path / "b.jsonl.gz").read_bytes() == data
 
 
 @kinds

@@ -85,6 +85,11 @@ BINARY = {
     ),
     "an EPUB file": lambda: zipped("mimetype", content="application/epub+zip"),
     "a ZIP archive": lambda: zipped("one.txt"),
+    "a PPTX file": lambda: office("ppt"),
+    "LZMA data": lambda: lzma.compress(b"text", lzma.FORMAT_ALONE),
+    "compress data": lambda: b"\x1f\x9d\x90a\n",
+    "lzip data": lambda: b"LZIP\x01\x0c",
+    "Snappy data": lambda: b"\xff\x06\x00\x00sNaPpY",
     "a NumPy archive": lambda: saved(np.zeros((2, 2)), packed=True),
     "a NumPy array": lambda: saved(np.zeros((2, 2))),
     "a Python pickle": lambda: pickle.dumps({"a": 1}),
@@ -119,6 +124,7 @@ TEXTS = [
     "", "Plain text.", "[1] A reference, and [2] another.", '["Hello," she said.]',
     "{braces} in text",
     "{\"quoted\"} and more", "From here to there\nand back: again", "PK is short for public key",
+    "LZIP is", "] closes", "TY - JOUR is how it begins",
     "PAR1 of the course", "ORC and elf", "BZh is not bzip2", "%PDF without a version", "%0 of it",
     "<b>bold</b> begins this text", "<template>\n  <p/>\n</template>", "<?php echo 1;",
     "@media print {",
@@ -265,6 +271,42 @@ def test_every_format_has_an_entry_and_a_reader() -> None:
         "__init__", "registry", "rows", "objects", "columns", "passed_columns", "passthrough",
         "json_arrays", "quotes", "http_answers", "column_values", "json_text",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "what", "hint"),
+    [
+        # openpyxl, LibreOffice, Google, a program that writes its parts first
+        ("a", ("docProps/app.xml", "docProps/core.xml", "xl/theme/theme1.xml"), "XLSX", "CSV"),
+        ("a", ("_rels/.rels", "docProps/core.xml", "word/document.xml"), "DOCX", "text"),
+        ("a", ("word/numbering.xml", "_rels/.rels"), "DOCX", "text"),
+        ("a", ("xl/drawings/drawing1.xml",), "XLSX", "CSV"),
+        ("a.docx", ("docProps/app.xml",), "DOCX", "text"),
+        ("a.docx", ("odd.xml",), "DOCX", "text"),
+        ("a.XLSX", ("odd.xml",), "XLSX", "CSV"),
+        ("a.xlsm", ("odd.xml",), "XLSX", "CSV"),
+        ("a.pptx", ("odd.xml",), "PPTX", "text"),
+        ("a.odt", ("odd.xml",), "OpenDocument", "text"),
+        ("a.ods", ("odd.xml",), "ODS", "CSV"),
+        ("a.zip", ("odd.xml",), "ZIP", "unpack"),
+        ("a", ("docProps/app.xml",), "Office", "text"),
+    ],
+)
+def test_office_files_by_any_program(
+    name: str, members: tuple[str, ...], what: str, hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(zipped(*members))
+    with pytest.raises(InputError, match=what) as caught:
+        read_documents([tmp_path / name])
+    assert hint in str(caught.value.hint)
+    assert ("unpack" in str(caught.value.hint)) == (what == "ZIP")
+
+
+def test_old_excel_is_told_from_other_old_files(tmp_path: Path) -> None:
+    (tmp_path / "a.xls").write_bytes(BINARY["an old Office file"]())
+    with pytest.raises(InputError, match="old Excel") as caught:
+        read_documents([tmp_path / "a.xls"])
+    assert "CSV" in str(caught.value.hint)
 
 
 def test_no_extension_means_two_formats() -> None:

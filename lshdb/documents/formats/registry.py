@@ -194,6 +194,7 @@ HEAD = 4096
 
 _TO_JSON_LINES = "convert it to JSON Lines, one object a line"
 _TO_TEXT = "extract its text first"
+_TO_CSV = "save the sheet as CSV"
 _UNPACK = "unpack it first"
 _AS = "give it a name that ends in {}, or pass --input {}"
 
@@ -246,6 +247,13 @@ _ARROW = _binary(
     "commands, convert it to JSON Lines",
 )._replace(reads="arrow")
 
+_DOCX = _binary("a DOCX file", _TO_TEXT)
+_XLSX = _binary("an XLSX file", _TO_CSV)
+_PPTX = _binary("a PPTX file", _TO_TEXT)
+_ODS = _binary("an ODS file", _TO_CSV)
+_OFFICE = rb"PK\x03\x04.{26}(?=\[Content_Types\]\.xml|_rels/|docProps/|customXml/|word/|xl/|ppt/)"
+"""A ZIP archive that begins with a name of Office Open XML; which one differs by program."""
+
 # fmt: off
 # Compiled by ``re`` when a file is looked at: a query reads none, and begins 7 ms sooner.
 _MAGIC: tuple[tuple[bytes, Look], ...] = (
@@ -260,12 +268,16 @@ _MAGIC: tuple[tuple[bytes, Look], ...] = (
         (rb"\xfd7zXZ\0", _binary("xz data", _UNPACK_TWICE)),
         (rb"BZh[1-9]1AY&SY", _binary("bzip2 data", _UNPACK_TWICE)),
         (rb"\x04\x22\x4d\x18", _binary("LZ4 data", "decompress it first (lz4 -d)")),
-        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*word/", _binary("a DOCX file", _TO_TEXT)),
-        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*xl/",
-         _binary("an XLSX file", "save the sheet as CSV")),
-        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml", _binary("an Office file", _TO_TEXT)),
-        (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet",
-         _binary("an ODS file", "save the sheet as CSV")),
+        (rb"\]\0\0.{2}(?:\xff{8}|.{5}\0{3})", _binary("LZMA data", "decompress it first (xz -d)")),
+        (rb"\x1f\x9d[\x80-\x9f]", _binary("compress data", "decompress it first (gzip -d)")),
+        (rb"LZIP[\0\x01]", _binary("lzip data", "decompress it first (lzip -d)")),
+        (rb"\x89LZO\0\r\n\x1a\n", _binary("LZO data", "decompress it first (lzop -d)")),
+        (rb"\xff\x06\0\0sNaPpY", _binary("Snappy data", "decompress it first")),
+        (_OFFICE + rb".*?word/", _DOCX),
+        (_OFFICE + rb".*?xl/", _XLSX),
+        (_OFFICE + rb".*?ppt/", _PPTX),
+        (_OFFICE, _binary("an Office file", _TO_TEXT)),
+        (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet", _ODS),
         (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument",
          _binary("an OpenDocument file", _TO_TEXT)),
         (rb"PK\x03\x04.{26}mimetypeapplication/epub", _binary("an EPUB file", _TO_TEXT)),
@@ -297,7 +309,8 @@ _RECORDS: tuple[tuple[bytes, Look], ...] = (
         (rb"\{\s*\"[^\"\n]*\"\s*:", Look("a JSON object", _TO_JSON_LINES)),
         (rb"\[\s*\{\s*\"[^\"\n]*\"\s*:",
          Look("a JSON array of objects", _AS.format(".json", "json"))),
-        (rb"TY  - [A-Z]", Look("an RIS file of references", _AS.format(".ris", "ris"))),
+        (rb"TY  - [A-Z]|TY {0,3}- ?[A-Z]{3,8}\s*[\r\n][A-Z][A-Z0-9] {0,3}-",
+         Look("an RIS file of references", _AS.format(".ris", "ris"))),
         (rb"PMID- ?\d", Look("a PubMed file of references", _AS.format(".nbib", "nbib"))),
         (rb"%0 [A-Z][a-z ]+\r?\n%[A-Z0-9] ", Look("an EndNote file of references", _TO_JSON_LINES)),
         (rb"FN [^\n]+\nVR \d", Look("a Web of Science file of references", _TO_JSON_LINES)),
@@ -327,16 +340,31 @@ _BY_NAME = {
 """Extensions of text formats that the beginning of a file may not show."""
 
 
-def look_at(head: bytes) -> Look | None:
+_BY_ARCHIVED_NAME = {
+    ".docx": _DOCX, ".docm": _DOCX, ".dotx": _DOCX, ".xlsx": _XLSX, ".xlsm": _XLSX,
+    ".xlsb": _XLSX, ".pptx": _PPTX, ".pptm": _PPTX, ".ods": _ODS,
+    ".odt": _binary("an OpenDocument file", _TO_TEXT),
+    ".epub": _binary("an EPUB file", _TO_TEXT),
+    ".xls": _binary("an old Excel file", _TO_CSV),
+}  # fmt: skip
+"""What archives and old Office files are by their extension, if their beginning says no more."""
+_OPEN_LOOKS = {"a ZIP archive", "an Office file", "an old Office file"}
+
+
+def look_at(head: bytes, path: str = "") -> Look | None:
     """Return the format that the first bytes show; None if they may be plain text.
 
     Parameters
     ----------
     head : bytes
         The first ``HEAD`` bytes, decompressed; fewer if the file is shorter.
+    path : str
+        Its name, which tells one kind of archive from another.
     """
     for pattern, look in _MAGIC:
         if re.match(pattern, head, re.DOTALL):
+            if look.what in _OPEN_LOOKS:
+                return _BY_ARCHIVED_NAME.get(os.path.splitext(path.lower())[1], look)
             return look
     start = head.removeprefix(BOM_UTF8).lstrip()
     for pattern, look in _RECORDS:

@@ -1,6 +1,8 @@
 """Files whose first bytes say something other than their name: read as what they are, and said.
 
-A compressed file under any name is decompressed. A Parquet file under another format's name is read
+A compressed file under any name is decompressed, and a file that is not compressed is read under
+the name of one that is: a text without control characters, or a format with a beginning of its own.
+Anything else there is damage. A Parquet file under another format's name is read
 as Parquet, unless the caller named the format. The rest of the formats with a beginning of their
 own are refused or passed over (``formats/registry.py``).
 
@@ -11,16 +13,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, system_reason
 from lshdb.documents.formats.registry import COMPRESSIONS, FORMATS, HEAD, look_at
+from lshdb.documents.io.encodings import encoding_of_mark
 
 if TYPE_CHECKING:
     from lshdb.documents.io.sources import Source
 
-__all__ = ["read_head", "recognised"]
+__all__ = ["NOT_COMPRESSED", "is_plain", "read_head", "recognised"]
+
+NOT_COMPRESSED = "not compressed"
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 _SMALL_READ = 2**16
 _MAGIC_BYTES = 10
@@ -60,6 +67,24 @@ def _may_be_compressed(head: bytes) -> bool:
     return any(one.magic.startswith(head[: len(one.magic)]) for one in COMPRESSIONS.values())
 
 
+def is_plain(compression: str, head: bytes) -> bool:
+    """Return whether a file whose name says that it is compressed is not.
+
+    Parameters
+    ----------
+    compression : str
+        By its name.
+    head : bytes
+        Its first bytes. None is truncated, and so is the beginning of a compression's own.
+    """
+    if not head or head.startswith(b"BZh"):
+        return False
+    if any(head[: len(one.magic)] == one.magic[: len(head)] for one in COMPRESSIONS.values()):
+        return False
+    is_text = _CONTROL.search(head[:HEAD]) is None or encoding_of_mark(head) is not None
+    return bool(compression) and (is_text or look_at(head[:HEAD]) is not None)
+
+
 def recognised(source: Source, head: bytes) -> Source:
     """Return a source as what its first bytes show it to be.
 
@@ -79,6 +104,8 @@ def recognised(source: Source, head: bytes) -> Source:
     for name, one in COMPRESSIONS.items():
         if name != source.compression and one.begins(head):
             return replace(source, compression=name, misnamed=f"{one.title}-compressed")
+    if is_plain(source.compression, head):
+        source = replace(source, compression="", misnamed=NOT_COMPRESSED)
     if (
         source.compression
         or source.format.has_rows

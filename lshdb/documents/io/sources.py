@@ -66,6 +66,7 @@ from lshdb.documents.io.folders import (
 )
 from lshdb.documents.io.lake_tables import without_stale_files
 from lshdb.documents.io.markers import has_marker_name, is_part, marker_of, without_markers
+from lshdb.documents.io.misnamed import NOT_COMPRESSED, is_plain, read_head, recognised
 from lshdb.documents.io.patterns import expand_pattern, fixed_part, is_pattern
 from lshdb.documents.io.remote import find_remote, is_remote
 from lshdb.errors import InputError, ParameterError
@@ -181,7 +182,7 @@ class Source:
         """
         if self.format.has_rows:
             return None
-        found = look_at(head[:HEAD])
+        found = look_at(head[:HEAD], self.path)
         begins = self.format.begins
         is_other = begins is not None and not begins.match(head.removeprefix(BOM_UTF8).lstrip())
         if self.is_guessed or (is_other and self.is_by_name):
@@ -335,18 +336,22 @@ def open_single(
         ) from error
 
 
-def _recognised(source: Source) -> Source:
-    """Return a named file as what it is; others when their turn comes."""
-    from lshdb.documents.io.misnamed import read_head, recognised
+def _first_bytes(source: Source) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read, which reading it reports."""
     from lshdb.documents.io.streams import open_source
 
-    if not (source.is_named and source.is_regular) or source.problem is not None:
-        return source
     try:
         with open_source(source) as file:
-            return recognised(source, read_head(file, is_regular=True))
+            return read_head(file, is_regular=True)
     except BrokenSourceError:
-        return source  # reading the file reports the error
+        return b""
+
+
+def _recognised(source: Source) -> Source:
+    """Return a named file as what it is; others when their turn comes."""
+    if not (source.is_named and source.is_regular) or source.problem is not None:
+        return source
+    return recognised(source, _first_bytes(source))
 
 
 def _refuse_other_formats(source: Source) -> None:
@@ -499,7 +504,10 @@ def _with_format(
         by_extension = "jsonl"  # of one row, perhaps, which under JSON's name is a program's file
     chosen = by_extension if input_format == "auto" else input_format
     problem = source.problem
+    misnamed = ""
     if problem is None and FORMATS[chosen].from_end:
+        if compression and source.is_regular and is_plain(compression, _first_bytes(source)):
+            compression, misnamed = "", NOT_COMPRESSED
         problem = _unseekable(source, compression)
     if problem is None and not source.is_named and FORMATS[chosen].lacks_library():
         problem = f"needs {FORMATS[chosen].library}: pip install 'lshdb[bib]'"
@@ -508,6 +516,7 @@ def _with_format(
         problem=problem,
         input_format=chosen,
         compression=compression,
+        misnamed=misnamed,
         is_guessed=chosen == "text" and input_format == "auto" and not source.of_texts,
         is_by_name=input_format == "auto" and not source.is_stdin and not source.of_texts,
     )
