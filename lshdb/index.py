@@ -347,6 +347,26 @@ class Index:
         """
         return cls(Handle.open(Path(path), tokenizer, expected))
 
+    def refresh(self) -> bool:
+        """Open the index again if another one lies at its path now; takes microseconds if not.
+
+        An open index answers from the files that it opened, also after somebody has moved, deleted
+        or replaced them. Call this before a question if that may happen, as ``lshdb serve`` does.
+
+        Returns
+        -------
+        bool
+            Whether it was opened again. Parameters may differ then.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index at the path any more. Once there is one, the next call opens it.
+        FormatError, ParameterMismatchError, DamageError, DatabaseError
+            What lies there cannot be opened. This index goes on answering from its own files.
+        """
+        return self._handle.refresh()
+
     def close(self) -> None:
         """Close the index; its iterators raise an error at their next step."""
         self._handle.close()
@@ -697,7 +717,12 @@ class Index:
         )  # fmt: skip
 
     def explain(
-        self, key1: str, key2: str | None = None, *, body: Body | None = None
+        self,
+        key1: str,
+        key2: str | None = None,
+        *,
+        body: Body | None = None,
+        with_shingles: bool = True,
     ) -> Explanation:
         """Explain why a document and another one, or a text, are or are not near-duplicates.
 
@@ -707,6 +732,9 @@ class Index:
         key2 : str, optional
         body : str, list or set of str, or other, optional
             Body to compare instead of a second document, as for :meth:`add`. It is not added.
+        with_shingles : bool
+            List the shingles. That takes a second for each megabyte of text, and everything else a
+            twentieth of it.
 
         Raises
         ------
@@ -716,7 +744,7 @@ class Index:
         """
         from lshdb.search.explain import explain_pair
 
-        return self._handle.ask(explain_pair, key1, key2, body)
+        return self._handle.ask(explain_pair, key1, key2, body, with_shingles=with_shingles)
 
     def diff(self, key1: str, key2: str | None = None, *, body: Body | None = None) -> TextDiff:
         """Compare the texts of two documents, or of one and a given text, word by word.

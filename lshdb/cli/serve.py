@@ -91,7 +91,8 @@ def command(
     Open the address in a browser to search, and to look at clusters, pairs and buckets. Programs
     get query, explain, clusters, documents and stats as JSON, /health, and /metrics for Prometheus;
     /openapi.json describes all of them. Others may write to the index meanwhile: each answer sees
-    their last commit. Needs pip install 'lshdb[serve]'.
+    their last commit, and another index at the same path is opened. Needs pip install
+    'lshdb[serve]'.
 
     \b
     lshdb serve news.lshdb
@@ -116,7 +117,7 @@ def command(
         application = make_application(index, token=token, names=names, limits=limits)
         try:
             run_server(
-                application, host=host, port=port,
+                application, host=host, port=port, limits=limits,
                 on_start=lambda url: _announce(f"serving {index_path} at {url}"),
             )  # fmt: skip
         except OSError as error:

@@ -13,7 +13,15 @@ from typing import Any
 from lshdb.search.word_diff import DiffPart, TextDiff, diff_texts, readable_text
 from lshdb.shingling import word_spans
 
-__all__ = ["Piece", "ShownText", "show_diff", "show_difference", "show_texts", "unchanged_text"]
+__all__ = [
+    "Piece",
+    "ShownText",
+    "show_diff",
+    "show_difference",
+    "show_pair",
+    "show_texts",
+    "unchanged_text",
+]
 
 LONGEST = 12_000
 """Characters of a text that is shown."""
@@ -89,9 +97,8 @@ def show_texts(left: Any, right: Any, *, steps: str) -> tuple[ShownText, ShownTe
     steps : str
         The normalisation by which words are compared.
     """
-    diff, one, other = _compared(left, right, steps)
-    first, second = show_diff(diff)
-    return ShownText(first.pieces, one), ShownText(second.pieces, other)
+    _, first, second = show_pair(left, right, steps=steps, longest=LONGEST)
+    return first, second
 
 
 def show_diff(diff: TextDiff) -> tuple[ShownText, ShownText]:
@@ -102,17 +109,40 @@ def show_diff(diff: TextDiff) -> tuple[ShownText, ShownText]:
     )
 
 
+def show_pair(
+    left: Any, right: Any, *, steps: str, longest: int
+) -> tuple[TextDiff, ShownText, ShownText]:
+    """Return a diff of the beginnings of two texts, and both beginnings to stand side by side.
+
+    Parameters
+    ----------
+    left, right : str, list, set or dict
+        Bodies.
+    steps : str
+        The normalisation by which words are compared.
+    longest : int
+        Characters of each that are compared.
+    """
+    diff, *cut = _compared(left, right, steps, longest)
+    shown = [
+        ShownText(text.pieces, n_cut) for text, n_cut in zip(show_diff(diff), cut, strict=True)
+    ]
+    return diff, shown[0], shown[1]
+
+
 def show_difference(left: Any, right: Any, *, steps: str) -> ShownText:
     """Return the second text with what is new in it, and what is gone from the first."""
     diff, _, cut = _compared(left, right, steps)
     return ShownText(_joined(_pieces(diff, (_MOVED_FROM,))), cut)
 
 
-def _compared(left: Any, right: Any, steps: str) -> tuple[TextDiff, int, int]:
+def _compared(
+    left: Any, right: Any, steps: str, longest: int = LONGEST
+) -> tuple[TextDiff, int, int]:
     """Compare the beginnings of two texts; return how many characters of each were left out."""
     texts = readable(left), readable(right)
-    diff = diff_texts(texts[0][:LONGEST], texts[1][:LONGEST], steps=steps)
-    cut = [max(0, len(text) - LONGEST) for text in texts]
+    diff = diff_texts(texts[0][:longest], texts[1][:longest], steps=steps)
+    cut = [max(0, len(text) - longest) for text in texts]
     return diff, cut[0], cut[1]
 
 

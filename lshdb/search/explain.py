@@ -79,8 +79,8 @@ class Explanation:
     shared, only1, only2 : tuple of str or None
         Shingles of both, of the first alone, of the second alone, each once, or in a bag as often
         as it counts; in the order of the first document, and of the second. As
-        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, and for
-        vectors.
+        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, for
+        vectors, and if they were not asked for.
     distance : float or None
         Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
     """
@@ -134,7 +134,13 @@ class _Side:
 
 
 def explain_pair(
-    store: Store, family: Family, key1: str, key2: str | None, body: Body | None
+    store: Store,
+    family: Family,
+    key1: str,
+    key2: str | None,
+    body: Body | None,
+    *,
+    with_shingles: bool = True,
 ) -> Explanation:
     """Compare a document with another one, or with a body; see :meth:`lshdb.Index.explain`.
 
@@ -146,11 +152,16 @@ def explain_pair(
     if key2 is not None:
         check_key("key2", key2)
     with store.reading() as snapshot:
-        return _explain(snapshot, family, key1, key2, body)
+        return _explain(snapshot, family, key1, key2, body, with_shingles)
 
 
 def _explain(
-    snapshot: Snapshot, family: Family, key1: str, key2: str | None, body: Body | None
+    snapshot: Snapshot,
+    family: Family,
+    key1: str,
+    key2: str | None,
+    body: Body | None,
+    with_shingles: bool,
 ) -> Explanation:
     params = family.params
     one = _stored(snapshot, family, key1)
@@ -170,7 +181,9 @@ def _explain(
         estimate = float(params.curve.levels(np.array([equal_slots / params.num_perm]))[0])
 
     are_copies = estimate is not None and one.content_hash == other.content_hash
-    shared, only1, only2 = _elements(family, one.content, other.content)
+    shared, only1, only2 = (
+        _elements(family, one.content, other.content) if with_shingles else (None, None, None)
+    )
     exact: float | None = None
     if estimate is None:
         exact = 0.0

@@ -227,6 +227,15 @@ class Handle:
             if has_turn:
                 self._turns.give()
 
+    def refresh(self) -> bool:
+        """Open the index again if another one lies at its path; see :meth:`lshdb.Index.refresh`."""
+        store = self.now[0]
+        store.require_open()
+        if not store.is_replaced():
+            return False
+        self.reopen(store)
+        return True
+
     def reopen(self, stale: Store) -> None:
         """Open the index again, unless another thread has done so since ``stale`` was current.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from lshdb.clusters.listing import Cluster
 from lshdb.maintain.stats import IndexStats
@@ -19,6 +19,9 @@ from lshdb.search.verification import Hit, Hits
 
 __all__ = [
     "MOST_LISTED",
+    "MOST_OFFSET",
+    "MOST_SHINGLED",
+    "MOST_TEXT",
     "ClusterAnswer",
     "ClusterList",
     "DocumentAnswer",
@@ -33,9 +36,56 @@ __all__ = [
 
 MOST_LISTED = 1000
 """Answers to one query, and clusters or members of one page."""
+MOST_OFFSET = 10**12
+"""Clusters to pass over; no index has as many."""
+MOST_SHINGLED = 1_000_000
+"""Characters of two texts whose shingles are listed."""
+MOST_TEXT = 64 * 2**20
+"""Characters of all texts in one answer."""
+
+
+def _text(value: Any) -> Any:
+    """Check a text or tokens in one pass; a union of types would list each wrong token."""
+    if value is None:
+        return None
+    tokens = value
+    if isinstance(value, dict) and value.keys() == {"set"}:
+        tokens = value["set"]
+    is_text = isinstance(value, str) or (
+        isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+    )
+    if not is_text:
+        raise ValueError('expected a text, a list of texts, or {"set": [...]} of texts')
+    return frozenset(tokens) if isinstance(value, dict) else value
+
+
+def _vector(value: Any) -> Any:
+    """Check numbers, bits or weights in one pass."""
+    if value is None:
+        return None
+    numbers = value.values() if isinstance(value, dict) else value
+    is_vector = isinstance(value, str) or (
+        isinstance(value, dict | list) and all(type(one) in (int, float) for one in numbers)
+    )
+    if not is_vector:
+        raise ValueError("expected a list of numbers, a text of 0s and 1s, or an object of numbers")
+    try:
+        if isinstance(value, list):
+            return [float(number) for number in value]
+        return value if isinstance(value, str) else {key: float(value[key]) for key in value}
+    except OverflowError:
+        raise ValueError("a number is too large") from None
+
 
 Tokens = list[str] | dict[Literal["set"], list[str]]
-Vector = list[float] | str | dict[str, float]
+Text = Annotated[
+    Any, BeforeValidator(_text), WithJsonSchema(TypeAdapter(str | Tokens | None).json_schema())
+]
+Vector = Annotated[
+    Any,
+    BeforeValidator(_vector),
+    WithJsonSchema(TypeAdapter(list[float] | str | dict[str, float] | None).json_schema()),
+]
 Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -46,20 +96,18 @@ class _Strict(BaseModel):
 
 
 class _Body(_Strict):
-    text: str | Tokens | None = Field(
+    text: Text = Field(
         None,
         description='A text, or tokens as an array or as {"set": [...]}. URLs: one per line.',
     )
-    vector: Vector | None = Field(
+    vector: Vector = Field(
         None,
         description="Numbers as an array, bits as a string of 0s and 1s, weights as an object.",
     )
 
     def body(self) -> Any:
         """Return what was given, in the library's types; None if nothing was."""
-        if self.vector is not None:
-            return self.vector
-        return frozenset(self.text["set"]) if isinstance(self.text, dict) else self.text
+        return self.text if self.vector is None else self.vector
 
 
 class QueryRequest(_Body):
@@ -137,7 +185,10 @@ class ExplainAnswer(BaseModel):
     are_copies: bool
     is_near_duplicate: bool
     is_found: bool
-    n_shared: int | None
+    n_shared: int | None = Field(
+        description=f"Null with the others where no texts are stored, or those of both have more "
+        f"than {MOST_SHINGLED:,} characters."
+    )
     n_only1: int | None
     n_only2: int | None
     shared: list[str] | None

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from lshdb.errors import (
     DamageError,
     DatabaseError,
     IndexChangedError,
+    IndexNotFoundError,
     KeyNotFoundError,
     LockedError,
     LshdbError,
@@ -30,6 +33,9 @@ from lshdb.errors import (
 )
 from lshdb.serve.answers import (
     MOST_LISTED,
+    MOST_OFFSET,
+    MOST_SHINGLED,
+    MOST_TEXT,
     ClusterAnswer,
     ClusterList,
     DocumentAnswer,
@@ -43,6 +49,7 @@ from lshdb.serve.answers import (
 )
 from lshdb.serve.guard import LOCAL_NAMES, Guard, Limits
 from lshdb.serve.reading_pages import ReadingPages
+from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
 from lshdb.serve.workers import BusyError, TooSlowError, Workers
 from lshdb.version import __version__
@@ -52,15 +59,21 @@ if TYPE_CHECKING:
 
 __all__ = ["make_application"]
 
-_Answer = TypeVar("_Answer")
 _log = logging.getLogger("lshdb.serve")
 
 _HINT = "see /openapi.json"
-_UNAVAILABLE = (DamageError, DatabaseError, IndexChangedError, LockedError)
+_UNAVAILABLE = (
+    DamageError,
+    DatabaseError,
+    IndexChangedError,
+    IndexNotFoundError,
+    LockedError,
+)
 _CONFLICTS = (ReadOnlyError, SignaturesElsewhereError)
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "The request cannot be answered as it is"},
     404: {"model": ErrorAnswer, "description": "There is no such document or cluster"},
+    415: {"model": ErrorAnswer, "description": "The body has another type, or is compressed"},
     503: {"model": ErrorAnswer, "description": "Busy, too slow, or the index cannot be read now"},
 }
 
@@ -77,7 +90,8 @@ def make_application(
     Parameters
     ----------
     index : Index
-        Stays open, and is not closed here. Nothing is written to it.
+        Stays open, and is not closed here. Nothing is written to it. If another index lies at its
+        path, that one is opened in its place before the next question (:meth:`Index.refresh`).
     token : str, optional
         Answer only requests that carry it.
     names : sequence of str
@@ -89,16 +103,26 @@ def make_application(
     ASGI application
     """
     limits = limits or Limits()
-    workers = Workers(threads=limits.threads, waiting=limits.waiting, seconds=limits.seconds)
+
+    refresh = _Refresh(index)
+
+    def make_workers(threads: int) -> Workers:
+        return Workers(
+            threads=threads, waiting=limits.waiting, seconds=limits.seconds,
+            before=refresh,
+        )  # fmt: skip
+
+    workers, counters = make_workers(limits.threads), make_workers(1)
     metrics = Metrics()
     metrics.count_index(lambda: {"documents": len(index)})
-    routes = _Routes(index, workers, metrics)
+    routes = _Routes(index, workers, counters, metrics)
     pages = ReadingPages(index, workers)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
         workers.close()
+        counters.close()
 
     app = FastAPI(
         title="lshdb",
@@ -113,6 +137,8 @@ def make_application(
     pages.add_to(app)
     app.state.pages = pages
     app.add_exception_handler(LshdbError, _refused)
+    app.add_exception_handler(_UnavailableError, _unavailable)
+    app.add_exception_handler(InvalidRequestError, _not_as_it_should_be)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(BusyError, _busy)
     app.add_exception_handler(TooSlowError, _too_slow)
@@ -122,53 +148,136 @@ def make_application(
     return Guard(app, token=token, names=guarded, limits=limits, metrics=metrics)
 
 
-class _Routes:
-    """One method for each question."""
+class _UnavailableError(Exception):
+    """What lies at the path of the index cannot be opened; its cause is the library's error."""
 
-    def __init__(self, index: Index, workers: Workers, metrics: Metrics) -> None:
-        self._index, self._workers, self._metrics = index, workers, metrics
+
+class _Refresh:
+    """Opens the index again before a question, if another one lies at its path; logs changes."""
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._failure = index, ""
+
+    def __call__(self) -> None:
+        try:
+            if self._index.refresh():
+                _log.warning("another index lies at %s now; it was opened", self._index.path)
+        except LshdbError as error:
+            if str(error) != self._failure:
+                self._failure = str(error)
+                _log.error("the index cannot be opened: %s", error)
+            raise _UnavailableError from error
+        if self._failure:
+            self._failure = ""
+            _log.warning("the index %s can be read again", self._index.path)
+
+
+class _AnyKey(Convertor[str]):
+    """The rest of a path: a key may hold slashes, and line feeds too."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any_key", _AnyKey())
+
+
+class _Routes:
+    """One method for each question.
+
+    Parameters
+    ----------
+    index : Index
+    workers : Workers
+    counters : Workers
+        For what takes microseconds, so that whoever watches the server waits for no question.
+    metrics : Metrics
+    """
+
+    def __init__(self, index: Index, workers: Workers, counters: Workers, metrics: Metrics) -> None:
+        self._index, self._workers, self._counters = index, workers, counters
+        self._metrics = metrics
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application."""
-        app.post("/api/query", response_model_exclude_none=True)(self.query)
-        app.get("/api/documents/{key:path}")(self.document)
-        app.post("/api/explain")(self.explain)
-        app.get("/api/clusters")(self.clusters)
-        app.get("/api/clusters/{label:path}")(self.cluster)
-        app.get("/api/stats")(self.stats)
-        app.get("/health")(self.health)
-        app.get("/metrics", response_class=Response)(self.metrics)
+        get, post = app.get, app.post
+        post("/api/query", response_model=QueryAnswer, openapi_extra=_body(QueryRequest))(
+            self.query
+        )
+        get("/api/documents/{key:any_key}", response_model=DocumentAnswer)(self.document)
+        post("/api/explain", response_model=ExplainAnswer, openapi_extra=_body(ExplainRequest))(
+            self.explain
+        )
+        get("/api/clusters", response_model=ClusterList)(self.clusters)
+        get("/api/clusters/{label:any_key}", response_model=ClusterAnswer)(self.cluster)
+        get("/api/stats", response_model=StatsAnswer)(self.stats)
+        get("/health", response_model=HealthAnswer)(self.health)
+        get("/metrics", response_class=Response)(self.metrics)
+        _describe(app, QueryRequest, ExplainRequest)
 
-    async def query(self, request: QueryRequest) -> QueryAnswer:
+    async def _answer(self, question: Callable[[], BaseModel]) -> Response:
+        """Ask, and write the answer as JSON, in a thread: an answer may be long."""
+        return await self._workers.ask(lambda: _json(question()))
+
+    async def query(self, request: Request) -> Response:
         """List the documents most similar to a text, a vector, or a document of the index."""
-        body = _one_of(request, "key")
+        received = await _json_body(request)
 
-        def question() -> QueryAnswer:
+        def question() -> Response:
+            asked = json_request(received, QueryRequest)
+            body = _one_of(asked, "key", self._index)
             hits = self._index.query(
-                body, key=request.key, top=request.top, threshold=request.threshold,
-                below=request.below, measure=request.measure, verify=request.verify,
-                recall=request.recall,
+                body, key=asked.key, top=asked.top, threshold=asked.threshold,
+                below=asked.below, measure=asked.measure, verify=asked.verify,
+                recall=asked.recall,
             )  # fmt: skip
             keys = [hit.key for hit in hits]
-            texts = self._index.texts(keys) if request.with_text else {}
-            fields = self._index.fields(keys) if request.with_fields else {}
-            return QueryAnswer.of(hits, texts, fields)
+            texts = self._texts(keys) if asked.with_text else {}
+            fields = self._index.fields(keys) if asked.with_fields else {}
+            return _json(QueryAnswer.of(hits, texts, fields), exclude_none=True)
 
         return await self._workers.ask(question)
 
-    async def document(self, key: str) -> DocumentAnswer:
-        """Show a document with everything that is stored about it."""
-        return await self._workers.ask(lambda: DocumentAnswer.of(self._index.show(key)))
+    def _texts(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the texts of documents, one after the other, while they are not too long."""
+        texts: dict[str, Any] = {}
+        n_chars = 0
+        for key in keys:
+            texts |= self._index.texts([key])
+            n_chars += len(texts.get(key, ""))
+            if n_chars > MOST_TEXT:
+                raise ParameterError(
+                    f"the texts of the first {len(texts):,} of these documents have more than "
+                    f"{MOST_TEXT:,} characters together",
+                    hint="ask for fewer with 'top', or for one at a time at /api/documents/KEY",
+                )
+        return texts
 
-    async def explain(self, request: ExplainRequest) -> ExplainAnswer:
+    async def document(self, key: str) -> Response:
+        """Show a document with everything that is stored about it."""
+        return await self._answer(lambda: DocumentAnswer.of(self._index.show(key)))
+
+    async def explain(self, request: Request) -> Response:
         """Explain why two documents are near-duplicates, or why not."""
-        body = _one_of(request, "key2")
+        received = await _json_body(request)
 
         def question() -> ExplainAnswer:
-            found = self._index.explain(request.key1, request.key2, body=body)
-            return ExplainAnswer.of(found, self._index.params, request.shingles)
+            asked = json_request(received, ExplainRequest)
+            body = _one_of(asked, "key2", self._index)
+            keys = {"key1": asked.key1, "key2": asked.key2 or asked.key1}
+            n_chars = sum(n for (n,) in self._index.sql(_LENGTHS, keys))
+            n_chars += len(body) if isinstance(body, str) else 0
+            explanation = self._index.explain(
+                asked.key1, asked.key2, body=body, with_shingles=n_chars <= MOST_SHINGLED
+            )
+            return ExplainAnswer.of(explanation, self._index.params, asked.shingles)
 
-        return await self._workers.ask(question)
+        return await self._answer(question)
 
     async def clusters(
         self,
@@ -176,10 +285,12 @@ class _Routes:
             float | None, Query(allow_inf_nan=False, description="By default the index's own.")
         ] = None,
         min_size: Annotated[int, Query(ge=2)] = 2,
-        offset: Annotated[int, Query(ge=0, description="Clusters to pass over.")] = 0,
+        offset: Annotated[
+            int, Query(ge=0, le=MOST_OFFSET, description="Clusters to pass over.")
+        ] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
         members: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Most keys of each.")] = 20,
-    ) -> ClusterList:
+    ) -> Response:
         """List clusters, the largest first, from the pairs that `lshdb clusters` stored last."""
 
         def question() -> ClusterList:
@@ -191,11 +302,11 @@ class _Routes:
                 batch=found.state.batch_id,
             )
 
-        return await self._workers.ask(question)
+        return await self._answer(question)
 
     async def cluster(
         self, label: str, members: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED
-    ) -> ClusterAnswer:
+    ) -> Response:
         """Show the stored cluster of a document, by its label or any member's key."""
 
         def question() -> ClusterAnswer:
@@ -207,22 +318,58 @@ class _Routes:
             ]
             return ClusterAnswer(label=rows[0][0], size=rows[0][1], keys=keys)
 
-        return await self._workers.ask(question)
+        return await self._answer(question)
 
-    async def stats(self) -> StatsAnswer:
+    async def stats(self) -> Response:
         """Return the index's parameters, counts and sizes."""
-        return await self._workers.ask(lambda: StatsAnswer.of(self._index.stats()))
+        return await self._answer(lambda: StatsAnswer.of(self._index.stats()))
 
-    async def health(self) -> HealthAnswer:
+    async def health(self) -> Response:
         """Say whether the index can be read; needs no token."""
-        return await self._workers.ask(lambda: HealthAnswer(documents=len(self._index)))
+        return await self._counters.ask(lambda: _json(HealthAnswer(documents=len(self._index))))
 
     async def metrics(self) -> Response:
         """Return counts for Prometheus."""
-        text = await self._workers.ask(self._metrics.text)
+        text = await self._counters.ask(self._metrics.text)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
+def _body(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the description of a body that a route reads itself."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _describe(app: FastAPI, *models: type[BaseModel]) -> None:
+    """Add the bodies that routes read themselves to the description of an application."""
+    describe_routes = app.openapi
+
+    def describe() -> dict[str, Any]:
+        description = describe_routes()
+        schemas: dict[str, Any] = description["components"]["schemas"]
+        for model in models:
+            schemas.setdefault(model.__name__, model.model_json_schema())
+        return description
+
+    app.openapi = describe  # type: ignore[method-assign]
+
+
+async def _json_body(request: Request) -> bytes:
+    """Return the body of a request that says that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
+        raise HTTPException(415, "application/json")
+    return await request.body()
+
+
+def _json(answer: BaseModel, *, exclude_none: bool = False) -> Response:
+    content = answer.model_dump_json(exclude_none=exclude_none)
+    return Response(content, media_type="application/json")
+
+
+_LENGTHS = "SELECT n_chars FROM document WHERE key IN (:key1, :key2)"
 _CLUSTER_OF = (
     "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
     "FROM cluster AS own WHERE key = :key"
@@ -230,12 +377,14 @@ _CLUSTER_OF = (
 _MEMBERS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIMIT :most"
 
 
-def _one_of(request: QueryRequest | ExplainRequest, key: str) -> Any:
+def _one_of(asked: QueryRequest | ExplainRequest, key: str, index: Index) -> Any:
     """Return the body of a request that has exactly one of text, vector and a key."""
-    given = [request.text, request.vector, getattr(request, key)]
+    given = [asked.text, asked.vector, getattr(asked, key)]
     if [one is None for one in given].count(False) != 1:
         raise ParameterError(f"give one of text, vector and {key}")
-    return request.body()
+    if asked.vector is not None and index.params.kind.body == "text":
+        raise ParameterError("the query has a vector, and this index holds texts")
+    return asked.body()
 
 
 def _error(request: Request, status: int, error: ErrorAnswer, **headers: str) -> Response:
@@ -262,19 +411,25 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _error(request, status, ErrorAnswer(error=name, message=str(error), hint=hint))
 
 
+async def _unavailable(request: Request, error: Exception) -> Response:
+    """Answer while no index at the path can be opened."""
+    answer = ErrorAnswer(
+        error=type(error.__cause__).__name__,
+        message="the index is not at its place, or cannot be opened",
+        hint="the server's log says more",
+    )
+    return _error(request, 503, answer)
+
+
+async def _not_as_it_should_be(request: Request, error: Exception) -> Response:
+    answer = ErrorAnswer(error="InvalidRequest", message=str(error), hint=_HINT)
+    return _error(request, 400, answer)
+
+
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Say which part of a request is not as it should be."""
+    """Say which value of an address is not as it should be."""
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
-    where = ".".join(str(part) for part in first.get("loc", ())[1:])
-    kind, message = first.get("type"), str(first.get("msg"))
-    if kind == "json_invalid":
-        message = f"the body is not JSON, at character {where}"
-    elif not where:
-        message = "the body is not a JSON object; is its Content-Type application/json?"
-    elif kind == "extra_forbidden":
-        message = f"{where}: there is no such name"
-    else:
-        message = f"{where}: {message}"
+    message = message_of(first.get("loc", ())[1:], str(first.get("msg")))
     return _error(request, 400, ErrorAnswer(error="InvalidRequest", message=message, hint=_HINT))
 
 
@@ -295,12 +450,17 @@ async def _too_slow(request: Request, error: Exception) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    if status == 400:  # bytes that are not UTF-8
-        answer = ErrorAnswer(error="InvalidRequest", message="the body is not JSON", hint=_HINT)
+    headers = dict(getattr(error, "headers", None) or {})
+    if status == 415:
+        answer = ErrorAnswer(
+            error="UnsupportedType",
+            message=f"the body has another type than {getattr(error, 'detail', '')}",
+            hint="say what it is in the header Content-Type",
+        )
     else:
         message = f"there is no {request.method} {request.url.path}"
         answer = ErrorAnswer(error="NoRoute", message=message, hint=_HINT)
-    return _error(request, status, answer)
+    return _error(request, status, answer, **headers)
 
 
 async def _failed(request: Request, _error_: Exception) -> Response:

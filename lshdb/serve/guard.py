@@ -2,8 +2,13 @@
 
 Decided: without a token only names of this machine are answered. A page of another site can make
 your browser ask ``localhost`` by pointing a name of its own there, but then the request carries
-that name. A token is compared in constant time, read from a header alone, and never logged: of a
-request the log has the method, the path without its query, the status and the time.
+that name. A browser also says from which site a request comes; what another site makes it ask is
+refused, with a token too, because a browser sends a password that it knows along. Only a link to a
+page works from elsewhere. A token is compared in constant time, read from a header alone, and never
+logged: of a request the log has the method, the path without its query, the status and the time.
+
+A body is read here, before the application is asked, and the application is cancelled when the
+client goes.
 """
 
 from __future__ import annotations
@@ -11,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 import hashlib
 import hmac
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +35,7 @@ __all__ = ["LOCAL_NAMES", "Guard", "Limits"]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Coroutine[Any, Any, None]]
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -41,7 +46,7 @@ _HEADERS = (
      b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
      b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # without one, a browser calls its own form foreign
     (b"cache-control", b"no-store"),
 )  # fmt: skip
 
@@ -60,16 +65,45 @@ class Limits:
         Questions that are worked on at once.
     waiting : int
         Questions that wait for a thread; the next is refused with status 503.
+    connections : int
+        Connections at once. For the next, one is closed that waits for a request.
     """
 
     body_bytes: int = 16 * 2**20
     seconds: float = 30.0
     threads: int = 8
     waiting: int = 64
+    connections: int = 256
+
+    @property
+    def all_bodies_bytes(self) -> int:
+        """The bytes of all longer bodies at once; the next is refused with status 503."""
+        return self.threads * self.body_bytes
 
 
-class _BodyError(Exception):
-    """A body is longer than it may be, or did not arrive in time."""
+_SHORT_BODY = 2**16
+"""Bytes of a body that is always read: a few long ones keep nobody from asking."""
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_NO_PAGES = ("/api/", "/assets/", "/health", "/metrics", "/openapi.json")
+
+
+class _RefusedError(Exception):
+    """A request is not answered.
+
+    Attributes
+    ----------
+    status : int
+    answer : ErrorAnswer
+    """
+
+    def __init__(self, status: int, error: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.answer = status, ErrorAnswer(error=error, message=message, hint=hint)
+
+
+class _GoneError(Exception):
+    """The client has closed the connection."""
 
 
 class Guard:
@@ -97,6 +131,7 @@ class Guard:
     ) -> None:
         self._app, self._names, self._limits, self._metrics = app, names, limits, metrics
         self._digest = None if token is None else _digest(token.encode())
+        self._bodies_bytes = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -112,12 +147,19 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
             await send(message)
 
+        # The server leaves out the body of an answer to HEAD.
+        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         self._metrics.begin()
         try:
-            await self._checked(scope, receive, answer)
+            await self._checked(asked, receive, answer)
+        except _GoneError:
+            status = 499  # as nginx counts them
+        except _RefusedError as refusal:
+            await _refuse(answer, refusal)
         finally:
             seconds = time.perf_counter() - begun
-            self._metrics.end(_route(scope), scope["method"], status, seconds)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.end(_route(asked), method, status, seconds)
             _log.info(
                 "%s %s %d %.1f ms",
                 scope["method"],
@@ -127,47 +169,152 @@ class Guard:
             )
 
     async def _checked(self, scope: Message, receive: Receive, answer: Send) -> None:
+        """Answer a request.
+
+        Raises
+        ------
+        _RefusedError
+        _GoneError
+            The client went before the answer was complete.
+        """
         headers = {name.lower(): value for name, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await _refuse(answer, *refusal)
-            return
-        body = _Body(receive, self._limits)
-        has_begun = False
+        self._check_head(scope, headers)
+        body = await self._read(receive)
+        try:
+            await self._answer(scope, body, receive, answer)
+        finally:
+            self._bodies_bytes -= _counted(len(body))
 
-        async def once(message: Message) -> None:
-            nonlocal has_begun
-            if body.refusal is None or has_begun:
-                has_begun = True
-                await answer(message)
+    async def _answer(self, scope: Message, body: bytes, receive: Receive, answer: Send) -> None:
+        """Let the application answer, until the client goes."""
+        is_read = is_complete = False
+        gone = asyncio.create_task(_gone(receive))
 
-        with contextlib.suppress(_BodyError):
-            await self._app(scope, body.receive, once)
-        if body.refusal is not None and not has_begun:
-            await _refuse(answer, *body.refusal)
+        async def send(message: Message) -> None:
+            nonlocal is_complete
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body")
+            await answer(message)
 
-    def _refusal(
-        self, scope: Message, headers: dict[bytes, bytes]
-    ) -> tuple[int, ErrorAnswer] | None:
-        """Return why a request is not answered, from its head alone."""
+        async def receive_body() -> Message:
+            nonlocal is_read
+            if is_read:
+                await asyncio.wait([gone])
+                return {"type": "http.disconnect"}
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        asked = asyncio.create_task(self._app(scope, receive_body, send))
+        try:
+            await asyncio.wait([asked, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done() and not is_complete:
+                asked.cancel()
+                await asyncio.wait([asked])
+            if asked.cancelled():
+                raise _GoneError
+            await asked
+        finally:
+            asked.cancel()
+            gone.cancel()
+
+    def _check_head(self, scope: Message, headers: dict[bytes, bytes]) -> None:
+        """Refuse a request by its head alone.
+
+        Raises
+        ------
+        _RefusedError
+        """
         if self._digest is None:
             name = _host(headers.get(b"host", b""))
             if name not in self._names:
-                return 421, ErrorAnswer(
-                    error="UnknownHost",
-                    message="this server does not answer under the name of this request",
-                    hint="start it with --allow-host NAME, or with a token",
+                raise _RefusedError(
+                    421,
+                    "UnknownHost",
+                    "this server does not answer under the name of this request",
+                    "start it with --allow-host NAME, or with a token",
                 )
-        elif scope["path"] != "/health" and not self._is_known(headers.get(b"authorization", b"")):
-            return 401, ErrorAnswer(
-                error="Unauthorized",
-                message="this server answers only with its token",
-                hint="send the header 'Authorization: Bearer TOKEN'",
+        if self._is_foreign(headers) and not _is_link(scope, headers):
+            raise _RefusedError(
+                403,
+                "ForeignOrigin",
+                "a page of another site made this request",
+                "other sites may only link to pages; if this is your own, behind a proxy, start "
+                "the server with --allow-host NAME",
+            )
+        if (
+            self._digest is not None
+            and scope["path"] != "/health"
+            and not self._is_known(headers.get(b"authorization", b""))
+        ):
+            raise _RefusedError(
+                401,
+                "Unauthorized",
+                "this server answers only with its token",
+                "send the header 'Authorization: Bearer TOKEN'",
             )
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._limits.body_bytes:
-            return 413, _too_large(self._limits)
-        return None
+        if not length.isdigit() or len(length) > 18 or int(length) > self._limits.body_bytes:
+            raise _too_large(self._limits)
+        if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            raise _RefusedError(
+                415,
+                "UnsupportedType",
+                "the body is compressed",
+                "send it without Content-Encoding",
+            )
+
+    def _is_foreign(self, headers: dict[bytes, bytes]) -> bool:
+        """Return whether a browser sent the request for a page of another site.
+
+        A page of another port of this machine is another site, too. Programs that are no browsers
+        send neither header.
+        """
+        site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+        if site is not None:
+            return site.strip().lower() not in (b"same-origin", b"none")
+        if origin is None:
+            return False
+        scheme, _, place = origin.strip().lower().partition(b"://")
+        if _host(place) in self._names - LOCAL_NAMES:
+            return False
+        port = {b"http": b":80", b"https": b":443"}.get(scheme, b"none")
+        host = headers.get(b"host", b"").strip().lower()
+        return not place or place.removesuffix(port) != host.removesuffix(port)
+
+    async def _read(self, receive: Receive) -> bytes:
+        """Read the body of a request.
+
+        Raises
+        ------
+        _RefusedError
+            It is too long, too late, or too much with those of others.
+        _GoneError
+        """
+        limits = self._limits
+        pieces: list[bytes] = []
+        n_bytes, is_whole = 0, False
+        try:
+            async with asyncio.timeout(limits.seconds):
+                while not is_whole:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _GoneError
+                    pieces.append(message.get("body", b""))
+                    is_whole = not message.get("more_body", False)
+                    before, n_bytes = n_bytes, n_bytes + len(pieces[-1])
+                    self._bodies_bytes += _counted(n_bytes) - _counted(before)
+                    if n_bytes > limits.body_bytes:
+                        raise _too_large(limits)
+                    if _counted(n_bytes) and self._bodies_bytes > limits.all_bodies_bytes:
+                        raise _RefusedError(
+                            503, "Busy", "too many long requests are being read", "ask again"
+                        )
+            return b"".join(pieces)
+        except BaseException as error:
+            self._bodies_bytes -= _counted(n_bytes)
+            if not isinstance(error, TimeoutError):
+                raise
+            message_ = f"the request did not arrive within {limits.seconds:g} seconds"
+            raise _RefusedError(408, "RequestTimeout", message_) from None
 
     def _is_known(self, authorization: bytes) -> bool:
         """Return whether a header has the token; as slow for a wrong one as for the right one."""
@@ -183,55 +330,33 @@ class Guard:
         return hmac.compare_digest(_digest(given), self._digest or b"")
 
 
-class _Body:
-    """The body of one request, of limited length and in limited time.
-
-    Attributes
-    ----------
-    refusal : tuple or None
-        Status and reason once a limit was passed. The application that reads the body may answer
-        with an error of its own then, which is not sent.
-    """
-
-    def __init__(self, receive: Receive, limits: Limits) -> None:
-        self._receive, self._limits, self._left = receive, limits, limits.body_bytes
-        self._end, self._is_whole = asyncio.get_running_loop().time() + limits.seconds, False
-        self.refusal: tuple[int, ErrorAnswer] | None = None
-
-    async def receive(self) -> Message:
-        """Return the next part.
-
-        Raises
-        ------
-        _BodyError
-        """
-        if self._is_whole:  # what comes now is the end of the connection
-            return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._end):
-                message = await self._receive()
-        except TimeoutError:
-            self.refusal = (
-                408,
-                ErrorAnswer(
-                    error="RequestTimeout",
-                    message=f"the request did not arrive within {self._limits.seconds:g} seconds",
-                ),
-            )
-            raise _BodyError from None
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            self.refusal = 413, _too_large(self._limits)
-            raise _BodyError
-        self._is_whole = not message.get("more_body", False)
-        return message
+async def _gone(receive: Receive) -> None:
+    """Return when the connection of a request that has been read has ended."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
-def _too_large(limits: Limits) -> ErrorAnswer:
-    return ErrorAnswer(
-        error="BodyTooLarge",
-        message=f"the body is longer than {limits.body_bytes:,} bytes",
-        hint="send less, or start the server with a larger --max-body",
+def _counted(n_bytes: int) -> int:
+    """Return the bytes of a body that count as one of the longer."""
+    return n_bytes if n_bytes > _SHORT_BODY else 0
+
+
+def _is_link(scope: Message, headers: dict[bytes, bytes]) -> bool:
+    """Return whether a request can come from following a link to a page."""
+    return (
+        scope["method"] == "GET"
+        and not scope["path"].startswith(_NO_PAGES)
+        and headers.get(b"sec-fetch-mode", b"navigate") == b"navigate"
+        and headers.get(b"sec-fetch-dest", b"document") == b"document"
+    )
+
+
+def _too_large(limits: Limits) -> _RefusedError:
+    return _RefusedError(
+        413,
+        "BodyTooLarge",
+        f"the body is longer than {limits.body_bytes:,} bytes",
+        "send less, or start the server with a larger --max-body",
     )
 
 
@@ -251,14 +376,16 @@ def _host(value: bytes) -> str:
 def _route(scope: Message) -> str:
     """Return the pattern of the route that answered, so that keys make no new labels."""
     path: str = getattr(scope.get("route"), "path", "")
-    return path or "none"
+    return re.sub(r":\w+}", "}", path) or "none"
 
 
-async def _refuse(send: Send, status: int, reason: ErrorAnswer) -> None:
-    body = reason.model_dump_json().encode()
+async def _refuse(send: Send, refusal: _RefusedError) -> None:
+    body = refusal.answer.model_dump_json().encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == 401:
+    if refusal.status == 401:
         headers.append((b"www-authenticate", b'Basic realm="lshdb", charset="UTF-8"'))
+    if refusal.status == 503:
+        headers.append((b"retry-after", b"1"))
     headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -2,7 +2,8 @@
 
 Decided: nothing is written, so no form changes anything and none needs a secret of its own. A text
 to search for is sent as a form's body, and keys as a query: neither comes into the log. Links name
-keys in their query, because a browser would resolve dots in a path.
+keys in their query, because a browser would resolve dots in a path. A page is rendered in the
+thread of its question: it is as long as the texts that it shows.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
 
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
-from lshdb.pages.shown_texts import ShownText, show_diff, show_difference, unchanged_text
-from lshdb.serve.answers import ErrorAnswer
+from lshdb.pages.shown_texts import ShownText, show_difference, show_pair, unchanged_text
+from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
+from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import Workers
 from lshdb.version import __version__
 
@@ -36,7 +38,11 @@ MEMBERS = 20
 LISTED = 500
 HITS = 20
 BUCKETS = 50
+COMPARED = 200_000
+"""Characters of each of two texts that are compared word by word; a tenth of a second."""
 
+_PIECE = 2**16
+_FORM = "application/x-www-form-urlencoded"
 _NOT_IN_HTML = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef"
     + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
@@ -104,63 +110,84 @@ class ReadingPages:
 
     async def home(self) -> Response:
         """Ask for a text."""
-        n = await self._workers.ask(lambda: len(self._index))
-        return self._page("/", "search.html", asked=None, key=None, documents=n, **self._words())
+        return await self._workers.ask(
+            lambda: self._page(
+                "/",
+                "search.html",
+                asked=None,
+                key=None,
+                documents=len(self._index),
+                **self._words(),
+            )
+        )
 
     async def search(self, request: Request) -> Response:
         """List the documents most similar to the text of a form."""
-        form = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
-        text = form.get("text", [""])[0].replace("\r\n", "\n")
-        body: Any = text
-        if self._index.params.kind.body != "text":
-            raise ParameterError("this index has no texts", hint="ask by key, or use the API")
-        found = await self._workers.ask(lambda: self._hits(body, None))
-        asked = _NOT_IN_HTML.sub("\ufffd", text)
-        return self._page("/", "search.html", asked=asked, key=None, **found, **self._words())
+        kind = request.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
+        if kind != _FORM:
+            raise HTTPException(415, _FORM)
+        received = await request.body()
+
+        def question() -> Response:
+            if self._index.params.kind.body != "text":
+                raise ParameterError("this index has no texts", hint="ask by key, or use the API")
+            text = form_text(received)
+            asked = "".join(  # in pieces: the lock of all threads is held for the length of one
+                _NOT_IN_HTML.sub("\ufffd", text[start : start + _PIECE])
+                for start in range(0, len(text), _PIECE)
+            )
+            return self._page(
+                "/", "search.html", asked=asked, key=None, **self._hits(text, None),
+                **self._words(),
+            )  # fmt: skip
+
+        return await self._workers.ask(question)
 
     async def similar(self, key: str) -> Response:
         """List the documents most similar to one of the index."""
-        found = await self._workers.ask(lambda: self._hits(None, key))
-        return self._page("/", "search.html", asked=None, key=key, **found, **self._words())
+        return await self._workers.ask(
+            lambda: self._page(
+                "/", "search.html", asked=None, key=key, **self._hits(None, key), **self._words()
+            )
+        )
 
     async def document(self, key: str) -> Response:
         """Show a document."""
 
-        def question() -> dict[str, Any]:
+        def question() -> Response:
             shown = self._index.show(key)
-            text = self._texts([key]).get(key)
-            return {
-                "shown": shown,
-                "text": None if text is None else unchanged_text(text),
-                "in_cluster": bool(list(self._index.sql(_LABEL_OF, {"key": key}))),
-            }
+            text = self._text(key)
+            return self._page(
+                "", "document.html", title=key, key=key, shown=shown,
+                text=None if text is None else unchanged_text(text),
+                in_cluster=bool(list(self._index.sql(_LABEL_OF, {"key": key}))),
+            )  # fmt: skip
 
-        found = await self._workers.ask(question)
-        return self._page("", "document.html", title=key, key=key, **found)
+        return await self._workers.ask(question)
 
     async def clusters(self, offset: int = 0) -> Response:
         """List clusters, the largest first."""
-        if offset < 0:
-            raise ParameterError(f"offset is {offset}; expected 0 or more")
+        if not 0 <= offset <= MOST_OFFSET:
+            raise ParameterError(f"offset is {offset}; expected 0 to {MOST_OFFSET:,}")
 
-        def question() -> dict[str, Any]:
-            found = self._index.clusters(update=False)
-            page = list(islice(iter(found), offset, offset + CLUSTERS + 1))
-            return {
-                "clusters": [(one.label, len(one.keys), one.keys[:4]) for one in page[:CLUSTERS]],
-                "following": offset + CLUSTERS if len(page) > CLUSTERS else None,
-                "before": max(offset - CLUSTERS, 0) if offset else None,
-                "first": offset + 1,
-                "batch": found.state.batch_id,
-            }
+        def question() -> Response:
+            clusters = self._index.clusters(update=False)
+            page = list(islice(iter(clusters), offset, offset + CLUSTERS + 1))
+            return self._page(
+                "/clusters", "clusters.html",
+                clusters=[(one.label, len(one.keys), one.keys[:4]) for one in page[:CLUSTERS]],
+                following=offset + CLUSTERS if len(page) > CLUSTERS else None,
+                before=max(offset - CLUSTERS, 0) if offset else None,
+                first=offset + 1,
+                batch=clusters.state.batch_id,
+            )  # fmt: skip
 
-        found = await self._workers.ask(question)
-        return self._page("/clusters", "clusters.html", **found)
+        return await self._workers.ask(question)
 
     async def cluster(self, key: str) -> Response:
         """Show the members of a cluster side by side."""
 
-        def question() -> dict[str, Any]:
+        def question() -> Response:
             rows = list(self._index.sql(_LABEL_OF, {"key": key}))
             keys = [one for (one,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})]
             if not rows or not keys:
@@ -168,41 +195,38 @@ class ReadingPages:
                     f"no cluster has the document {key!r}", key=key,
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
-            return {
-                "label": rows[0][0],
-                "size": rows[0][1],
-                "members": self._side_by_side(keys[:MEMBERS]),
-                "more": keys[MEMBERS:],
-            }
+            label, size = rows[0]
+            return self._page(
+                "/clusters", "served_cluster.html", title=label, label=label, size=size,
+                members=self._side_by_side(keys[:MEMBERS]), more=keys[MEMBERS:],
+            )  # fmt: skip
 
-        found = await self._workers.ask(question)
-        return self._page("/clusters", "served_cluster.html", title=found["label"], **found)
+        return await self._workers.ask(question)
 
     async def pair(self, key1: str, key2: str) -> Response:
         """Show how similar two documents are, and what differs."""
 
-        def question() -> dict[str, Any]:
-            found = self._index.explain(key1, key2)
-            try:
-                diff = self._index.diff(key1, key2)
-            except (TextNotStoredError, ParameterError):
-                diff = None
-            return {
-                "found": found,
-                "params": self._index.params,
-                "value": self._index.params.curve.value,
-                "diff": diff,
-                "texts": None if diff is None else show_diff(diff),
-            }
+        def question() -> Response:
+            params = self._index.params
+            explanation = self._index.explain(key1, key2, with_shingles=False)
+            diff = texts = None
+            if params.kind.body == "text":
+                left, right = self._text(key1), self._text(key2)
+                if left is not None and right is not None:
+                    diff, *texts = show_pair(
+                        left, right, steps=params.normalisation, longest=COMPARED
+                    )
+            return self._page(
+                "", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
+                found=explanation, params=params, value=params.curve.value, diff=diff, texts=texts,
+            )  # fmt: skip
 
-        found = await self._workers.ask(question)
-        return self._page("", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
-                          **found)  # fmt: skip
+        return await self._workers.ask(question)
 
     async def buckets(self) -> Response:
         """List buckets by size, and the largest."""
 
-        def question() -> dict[str, Any]:
+        def question() -> Response:
             sizes = [(int(size), int(n)) for size, n in self._index.sql(_SIZES) if n > 0]
             least, n_larger = 2, 0
             for size, n in sizes:
@@ -213,36 +237,37 @@ class ReadingPages:
             largest = (
                 list(self._index.sql(_LARGEST, {"least": least, "most": BUCKETS})) if sizes else []
             )
-            return {"sizes": sizes[:20], "largest": largest}
+            return self._page("/buckets", "buckets.html", sizes=sizes[:20], largest=largest)
 
-        found = await self._workers.ask(question)
-        return self._page("/buckets", "buckets.html", **found)
+        return await self._workers.ask(question)
 
     async def bucket(self, bucket_key: int) -> Response:
         """List the documents of a bucket."""
         if not -(2**63) <= bucket_key < 2**63:
             raise ParameterError(f"{bucket_key} is no bucket key")
 
-        def question() -> list[str]:
+        def question() -> Response:
             asked = {"bucket_key": bucket_key, "most": LISTED}
-            return [key for (key,) in self._index.sql(_IN_BUCKET, asked)]
+            keys = [key for (key,) in self._index.sql(_IN_BUCKET, asked)]
+            title = f"A bucket of band {bucket_key >> 56 & 255}"
+            return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
 
-        keys = await self._workers.ask(question)
-        title = f"A bucket of band {bucket_key >> 56 & 255}"
-        return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
+        return await self._workers.ask(question)
 
     async def contents(self) -> Response:
         """Show what is in the index."""
-
-        def question() -> dict[str, Any]:
-            return {"stats": self._index.stats(), "batches": self._index.batches()[-20:][::-1]}
-
-        found = await self._workers.ask(question)
-        return self._page("/index", "contents.html", **found)
+        return await self._workers.ask(
+            lambda: self._page(
+                "/index",
+                "contents.html",
+                stats=self._index.stats(),
+                batches=self._index.batches()[-20:][::-1],
+            )
+        )
 
     async def docs(self) -> Response:
         """List what the API answers."""
-        return self._page("/docs", "api.html", api=self._openapi())
+        return await self._workers.ask(lambda: self._page("/docs", "api.html", api=self._openapi()))
 
     async def asset(self, name: str) -> Response:
         """Answer with a style or a script."""
@@ -284,38 +309,27 @@ class ReadingPages:
             hits = self._index.query(key=key, top=HITS)
         else:
             hits = self._index.query(body, top=HITS)
-        texts = self._texts([hit.key for hit in hits])
-        own = body if key is None else self._texts([key]).get(key)
-        steps = self._index.params.normalisation
-        shown: list[tuple[Any, ShownText | None]] = []
-        for hit in hits:
-            text = texts.get(hit.key)
-            if text is None:
-                shown.append((hit, None))
-            elif own is None:
-                shown.append((hit, unchanged_text(text)))
-            else:
-                shown.append((hit, show_difference(own, text, steps=steps)))
+        own = body if key is None else self._text(key)
+        shown = [(hit, self._difference(own, self._text(hit.key))) for hit in hits]
         return {"hits": shown, "value": self._index.params.curve.value}
 
-    def _texts(self, keys: list[str]) -> dict[str, Any]:
+    def _difference(self, first: Any, text: Any) -> ShownText | None:
+        """Return a text by what differs from another one, if that is known."""
+        if text is None or first is None:
+            return None if text is None else unchanged_text(text)
+        return show_difference(first, text, steps=self._index.params.normalisation)
+
+    def _text(self, key: str) -> Any:
+        """Return one text, or None; those of several documents need not be held together."""
         try:
-            return self._index.texts(keys)
+            return self._index.texts([key]).get(key)
         except TextNotStoredError:
-            return {}
+            return None
 
     def _side_by_side(self, keys: list[str]) -> list[tuple[str, ShownText | None]]:
         """Return members with their texts: the first whole, the others compared with it."""
-        texts = self._texts(keys)
-        first = texts.get(keys[0])
-        steps = self._index.params.normalisation
-        members: list[tuple[str, ShownText | None]] = []
-        for place, key in enumerate(keys):
-            text = texts.get(key)
-            if text is None or first is None:
-                members.append((key, None))
-            elif place == 0:
-                members.append((key, unchanged_text(text)))
-            else:
-                members.append((key, show_difference(first, text, steps=steps)))
-        return members
+        first = self._text(keys[0])
+        if first is None:
+            return [(key, None) for key in keys]
+        others = [(key, self._difference(first, self._text(key))) for key in keys[1:]]
+        return [(keys[0], unchanged_text(first)), *others]

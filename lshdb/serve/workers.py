@@ -1,8 +1,9 @@
 """Questions to an index -> answers, in a bounded number of threads and a bounded time.
 
-A question that takes too long is answered with an error at once. Its thread is told so, and ends at
-the next step of its work that looks (``cancel.py``); until then its place stays taken, so a server
-never runs more questions than it was given threads for.
+A question that takes too long is answered with an error at once, and one that nobody waits for any
+more is cancelled. If it waits for a thread, it is dropped with all that it holds. If a thread works
+on it, the thread is told so, and ends at the next step of its work that looks (``cancel.py``).
+Until then its place stays taken, so a server never runs more questions than it has threads for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from lshdb.cancel import stop_if_told, until
 
@@ -49,11 +50,15 @@ class Workers:
         Questions that may wait for a thread.
     seconds : float
         The longest that a question may take, waiting included.
+    before : callable
+        Called in the thread before each question; what it raises is the answer.
     """
 
-    def __init__(self, *, threads: int, waiting: int, seconds: float) -> None:
+    def __init__(
+        self, *, threads: int, waiting: int, seconds: float, before: Callable[[], object]
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lshdb-serve")
-        self._most, self._seconds = threads + waiting, seconds
+        self._most, self._seconds, self._before = threads + waiting, seconds, before
         self._lock, self._taken = threading.Lock(), 0
 
     async def ask(self, question: Callable[[], _Answer]) -> _Answer:
@@ -65,36 +70,58 @@ class Workers:
         Exception
             Whatever the function raises.
         """
-        told = threading.Event()
+        work = _Work(self._before, question)
         with self._lock:
             if self._taken >= self._most:
                 raise BusyError
             self._taken += 1
         try:
-            work = self._pool.submit(_until, told, question)
+            answer = self._pool.submit(work)
         except BaseException:
             self._give_back(None)
             raise
-        work.add_done_callback(self._give_back)
+        answer.add_done_callback(self._give_back)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(work), self._seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(answer), self._seconds)
         except TimeoutError:
-            if work.done() and not work.cancelled():
+            if answer.done() and not answer.cancelled():
                 raise  # the question's own
             raise TooSlowError(self._seconds) from None
         finally:
-            told.set()
+            work.cancel()
 
     def close(self) -> None:
         """End the threads once they have answered; questions that wait are dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _give_back(self, _work: Future[_Answer] | None) -> None:
+    def _give_back(self, _answer: Future[_Answer] | None) -> None:
         with self._lock:
             self._taken -= 1
 
 
-def _until(told: threading.Event, question: Callable[[], _Answer]) -> _Answer:
-    with until(told):
-        stop_if_told()
-        return question()
+class _Work(Generic[_Answer]):
+    """A question that can be cancelled.
+
+    The pool keeps cancelled work in its queue until a thread comes to it. So it lets go of the
+    question, which may hold a long text.
+    """
+
+    def __init__(self, before: Callable[[], object], question: Callable[[], _Answer]) -> None:
+        self._before = before
+        self._question: Callable[[], _Answer] | None = question
+        self._told = threading.Event()
+
+    def cancel(self) -> None:
+        """Let go of the question, and tell the thread that works on it."""
+        self._told.set()
+        self._question = None
+
+    def __call__(self) -> _Answer:
+        with until(self._told):
+            stop_if_told()
+            question, self._question = self._question, None
+            if question is None:  # cancelled between the two
+                stop_if_told()
+                raise AssertionError("work is done once")
+            self._before()
+            return question()

@@ -196,6 +196,7 @@ class Store:
         self._generation: Generation | None = None
         self._absent: Path | None = None
         self.orders: OrderFolder | None = None
+        self._identity: tuple[object, ...] = ()
 
     # Making
 
@@ -300,6 +301,7 @@ class Store:
         if self.orders is not None:
             self.use_orders(self.orders.banding)
         self.database = self.database_of(self._place)
+        self._identity = self._identity_now()
         self.creation = None
         return creation.lock
 
@@ -326,6 +328,7 @@ class Store:
             raise refuse_format(f"the index {path}", description.format)
         store = cls(directory, description, is_damaged=is_damaged)
         try:
+            store._identity = store._identity_now()
             with store.reading() as snapshot:
                 store._agree(description, snapshot)
         except BaseException:
@@ -447,6 +450,19 @@ class Store:
                 f"bands, recall, rows and threshold were {self._banding}, and are {banding}",
                 hint="open it again",
             )
+
+    def is_replaced(self) -> bool:
+        """Return whether another index lies at the path than when this one was opened; 5 us.
+
+        Raises
+        ------
+        IndexNotFoundError, LshdbError
+            There is none any more, or it cannot be looked at.
+        """
+        return self.creation is None and self._identity_now() != self._identity
+
+    def _identity_now(self) -> tuple[object, ...]:
+        return self.directory.identity(), self.database.identity()
 
     def bytes_on_disk(self) -> int:
         """Size of the row files, of their orders and of the database, its log included."""

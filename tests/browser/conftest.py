@@ -68,7 +68,8 @@ def chromium() -> Iterator[Any]:
         raise
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP *.example 127.0.0.1"],
         )
         yield browser
         browser.close()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                    ("<b>new", "the council closed the new bridge on monday")])  # fmt: skip
         index.update_clusters()
     command = [sys.executable, "-m", "lshdb", "serve", str(path), "--port", "0"]
+    command += ["--allow-host", "lan.example"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().split()[-1]
@@ -58,6 +65,68 @@ def test_from_a_search_to_a_pair_by_keyboard(open_page: Open, served: str, scrip
     page.locator("main ol a").first.click()
     assert page.locator(".member").count() > 2
     require_own(opened, served)
+
+
+def test_the_form_works_under_a_name_that_a_browser_does_not_trust(
+    open_page: Open, served: str
+) -> None:
+    """There a browser sends no ``Sec-Fetch-Site``; ``Origin`` alone says whose form it is."""
+    page = open_page(served.replace("127.0.0.1", "lan.example")).page
+    page.fill("#text", "the council closed the OLD bridge on monday")
+    page.click("form[method=post] button")
+    page.wait_for_selector(".hit")
+    assert page.locator(".hit .key").first.inner_text() == "old"
+
+
+ELSEWHERE = """
+<a href="{served}/document?key=old">a link</a>
+<img src="{served}/pair?key1=old&amp;key2=old" alt="">
+<form method="post" action="{served}/"><input name="text" value="a"><button>Send</button></form>
+<script>
+fetch("{served}/api/stats", {{mode: "no-cors"}}).then(() => document.title = "asked");
+</script>
+"""
+
+
+def counted(served: str, pattern: str) -> int:
+    with urllib.request.urlopen(f"{served}/metrics") as answer:
+        lines = re.findall(f"lshdb_requests_total{pattern} (.*)", answer.read().decode())
+    return int(sum(float(line) for line in lines))
+
+
+def refused(served: str) -> int:
+    return counted(served, r'\{method="GET",route="none",status="403"\}')
+
+
+def answered(served: str) -> int:
+    return counted(served, r'\{method="GET",route="/(?:pair|api/stats)",.*\}')
+
+
+@pytest.mark.parametrize("name", ["other.example", "localhost", "127.0.0.1"])
+def test_a_page_of_another_site_may_only_link(
+    open_page: Open, served: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(ELSEWHERE.format(served=served))
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as elsewhere:
+        threading.Thread(target=elsewhere.serve_forever).start()
+        try:
+            page, before = open_page("about:blank").page, (refused(served), answered(served))
+            statuses: dict[str, int] = {}
+            page.on("response", lambda answer: statuses.update({answer.url: answer.status}))
+            page.goto(f"http://{name}:{elsewhere.server_port}/page.html")
+            page.wait_for_load_state("networkidle")
+            # The browser shows neither answer to the page; the server counts both as refused.
+            assert [refused(served), answered(served)] == [before[0] + 2, before[1]]
+            page.click("text=Send")
+            page.wait_for_url(f"{served}/")
+            assert statuses[f"{served}/"] == 403
+            page.go_back()
+            page.click("text=a link")
+            page.wait_for_url("**/document?key=old")
+            assert page.inner_text("h1") == "old"
+        finally:
+            elsewhere.shutdown()
 
 
 @pytest.mark.parametrize(

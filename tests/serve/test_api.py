@@ -174,7 +174,7 @@ def test_health_and_metrics(ask: Any) -> None:
     ask("GET", "/api/documents/nothing")
     text = ask("GET", "/metrics").body.decode()
     assert 'lshdb_requests_total{method="GET",route="/health",status="200"} 1.0' in text
-    assert 'route="/api/documents/{key:path}",status="404"} 1.0' in text
+    assert 'route="/api/documents/{key}",status="404"} 1.0' in text
     assert "lshdb_index_documents 5.0" in text
 
 

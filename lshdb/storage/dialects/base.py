@@ -124,6 +124,13 @@ class Database(ABC):
     def lies_in(self, directory: Path) -> bool:
         """Return whether it is a file in that directory."""
 
+    def identity(self) -> tuple[int, ...]:
+        """Return numbers that are others once another file is the database; none without a file.
+
+        None on a server either, which says itself what became of a schema.
+        """
+        return ()
+
     # Making
 
     @abstractmethod

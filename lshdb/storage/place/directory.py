@@ -129,6 +129,29 @@ class IndexDirectory:
         """The writer lock's file."""
         return self.path / "lock"
 
+    def identity(self) -> tuple[int, ...]:
+        """Return numbers that are others once something else lies at the path.
+
+        They are those of the directory, and of ``index.toml`` with its time and size: a copy that
+        is written over the files of another index leaves their numbers as they are.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index.
+        LshdbError
+            It cannot be looked at.
+        """
+        try:
+            folder, file = os.stat(self.path), os.stat(self.description)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._absent() from None
+        except OSError as error:
+            raise LshdbError(
+                f"cannot read {self.path}: {error.strerror}", hint=system_hint(error)
+            ) from error
+        return folder.st_dev, folder.st_ino, file.st_ino, file.st_mtime_ns, file.st_size
+
     def refuse_inside(self, path: Path) -> None:
         """Refuse a path inside the index for a new file or directory.
 

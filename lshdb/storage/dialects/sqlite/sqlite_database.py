@@ -157,6 +157,14 @@ class SqliteDatabase(Database):
         """Return whether the file is in that directory, or in one below it."""
         return directory.resolve() in self.path.resolve().parents
 
+    def identity(self) -> tuple[int, ...]:
+        """Return the device and the number of the file."""
+        try:
+            file = os.stat(self.path)
+        except OSError:
+            return ()
+        return file.st_dev, file.st_ino
+
     # Making
 
     def refuse_existing(self) -> None:

@@ -1,0 +1,143 @@
+"""One connection of the server: how long its next request may take to arrive, and who makes room.
+
+uvicorn's connection waits for ever for the rest of a head, and for a client that takes no answer.
+A few hundred sockets that send half a line would keep everybody out. Here a request must arrive
+within the time that it may take, and a client must go on taking its answer. Where all connections
+are taken, the one that has waited longest without a request makes room for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from lshdb.serve.guard import Limits
+
+__all__ = ["Connection", "close_overdue"]
+
+_GRACE = 1.0
+"""Seconds after which a body that is late is cut off here; the guard answers before."""
+
+_LATE = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 32\r\nconnection: close\r\n\r\nThe request did not arrive yet.\n"
+)
+_HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+
+
+class Connection(H11Protocol):
+    """A connection that ends when its client is late.
+
+    Parameters
+    ----------
+    limits : Limits
+    *args, **options
+        Of uvicorn.
+    """
+
+    def __init__(self, limits: Limits, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._limits = limits
+        self._since = self._taken_at = self.loop.time()
+        self._has_begun = False
+        self._unsent = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Close others that wait, where there are as many connections as may be."""
+        super().connection_made(transport)
+        others = [
+            one
+            for one in self.connections
+            if isinstance(one, Connection) and one is not self and one.may_make_room
+        ]
+        n_over = len(self.connections) - self._limits.connections
+        if n_over > 0:
+            for one in sorted(others, key=lambda one: (one.is_arriving, one._since))[:n_over]:
+                one.cut()
+
+    def data_received(self, data: bytes) -> None:
+        """Note when a request begins to arrive."""
+        if not self._has_begun and self.conn.their_state is h11.IDLE:
+            self._has_begun, self._since = True, self.loop.time()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._has_begun, self._since = False, self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that a request is not HTTP, if no answer has begun."""
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.cut()
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether the head has arrived, and the body has not."""
+        return self.conn.their_state is h11.SEND_BODY
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a request has arrived and has no answer yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def may_make_room(self) -> bool:
+        """Whether no whole request waits for its answer."""
+        return self.is_arriving or not self.is_answered
+
+    def cut(self) -> None:
+        """End the connection at once, whatever has not been sent."""
+        self.transport.abort()
+
+    def close_if_overdue(self, now: float) -> None:
+        """End the connection if the client is late, takes nothing, or has gone."""
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent:
+            self._taken_at = now
+        self._unsent = unsent
+        waited = now - self._since
+        if self.conn.their_state is h11.IDLE and waited > self._limits.seconds and not unsent:
+            if self._has_begun and not self.transport.is_closing():
+                self.transport.write(_LATE)
+            self.transport.close()
+        elif (
+            (self.is_arriving and waited > self._limits.seconds + _GRACE)
+            or now - self._taken_at > self._limits.seconds
+            or (self.is_answered and self._has_hung_up())
+        ):
+            self.cut()
+
+    def _has_hung_up(self) -> bool:
+        """Return whether the client is gone though reading has been paused."""
+        if self.transport.is_closing() or self.transport.is_reading():
+            return False  # the loop sees it
+        place: socket.socket | None = self.transport.get_extra_info("socket")
+        if place is None or place.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(place.fileno(), _HUNG_UP)
+        return bool(poll.poll(0))
+
+
+def close_overdue(connections: Iterable[object], now: float) -> None:
+    """End those connections whose clients are late.
+
+    Parameters
+    ----------
+    connections : iterable of Connection
+    now : float
+        The event loop's time.
+    """
+    for connection in list(connections):
+        if isinstance(connection, Connection):
+            with contextlib.suppress(OSError):
+                connection.close_if_overdue(now)
