@@ -1988,9 +1988,7 @@ class Index:
         Notes
         -----
         Documents are streamed, a few thousand in memory at a time. The directory is synced, then
-        renamed into place: if the process is killed before that, there is no export. With
-        ``delta`` it is written in place, and the last commit makes it a dataset with documents:
-        a process that is killed before leaves a directory that you have to remove.
+        renamed into place: if the process is killed before that, there is no export.
         """
         check_folder_name(os.fspath(path), "an export is a folder")
         if format == "delta":

@@ -39,8 +39,7 @@ def command(index_path: str, *, output: str, tables: TableFormat) -> None:
     Writes documents with their texts, batches, signatures, postings, edges and clusters. That is
     all that lshdb import needs to make the index again, and other engines need to join the
     postings; see lshdb guide export for the files. Others may write INDEX meanwhile. DIR is
-    complete and synced when the command ends; if the command is killed before, DIR does not exist.
-    With --format delta it may, and import refuses it: remove it then.
+    complete and synced when the command ends; if it fails or is killed before, DIR does not exist.
 
     \b
     lshdb export news.lshdb -o news-export

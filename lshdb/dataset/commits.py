@@ -176,8 +176,18 @@ class Dataset:
         parameters: dict[str, Any],
         posting_shift: int,
         options: Mapping[str, str] | None = None,
+        beside: str = "",
     ) -> Dataset:
         """Create empty tables; the first :meth:`Change.commit` makes them a dataset.
+
+        Parameters
+        ----------
+        path : str
+        index, parameters : dict
+        posting_shift : int
+        options : mapping, optional
+        beside : str
+            Name of a file that is in the folder already.
 
         Raises
         ------
@@ -189,7 +199,11 @@ class Dataset:
         delta = load_delta()
         options = dict(options or {})
         local = local_folder(path)
-        if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+        if (
+            local is not None
+            and local.exists()
+            and (not local.is_dir() or any(one.name != beside for one in local.iterdir()))
+        ):
             raise IndexExistsError(
                 f"{path} exists already", hint="name a new path, or an empty folder"
             )

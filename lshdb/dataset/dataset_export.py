@@ -1,14 +1,12 @@
 """Export one state of an index as a dataset, while others write.
 
 Everything is read in one reading transaction and streamed into files, which one commit makes a
-dataset. Signature rows and vectors are compared
-with their checksums on the way.
+dataset. The folder is written under another name, synced and renamed. Signature rows and vectors
+are compared with their checksums on the way.
 """
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -20,8 +18,10 @@ from numpy.typing import NDArray
 from lshdb.dataset.commits import Change, Dataset
 from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
 from lshdb.dataset.table_files import NewFile, TableWriter
-from lshdb.errors import DamageError, LshdbError, system_hint
+from lshdb.errors import DamageError
 from lshdb.exchange.exporter import exported_index, exported_rows
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_function
@@ -38,43 +38,28 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
     load_delta()
     store.directory.refuse_inside(path)
     store.require_signatures()
-    is_new = not path.exists()
-    if not path.parent.is_dir():
-        raise LshdbError(f"cannot make the export: there is no directory {path.parent}")
-    with store.reading() as snapshot:
-        dataset = Dataset.create(
-            str(path),
-            index=exported_index(snapshot),
-            parameters=store.params.items(),
-            posting_shift=posting_shift(snapshot.n_signatures),
-        )
-        try:
+    creation = Creation(path, what="export")
+    try:
+        with creation.filling(DatabasePlace()), store.reading() as snapshot:
+            dataset = Dataset.create(
+                str(creation.aside),
+                index=exported_index(snapshot),
+                parameters=store.params.items(),
+                posting_shift=posting_shift(snapshot.n_signatures),
+                beside=creation.lock.path.name,
+            )
             change = Change(dataset)
             _write(store, snapshot, change, callers_function(on_progress))
-            for folder in path.rglob("*"):
+            for folder in creation.aside.rglob("*"):
                 if folder.is_dir():
                     sync_directory(folder)
             edges = snapshot.edges.state()
             change.commit("export", edges=None if edges is None else asdict(edges))
-            sync_directory(path)
-            sync_directory(path.parent)
-        except BaseException as error:
-            _abandon(path, is_new=is_new)
-            if isinstance(error, OSError):
-                raise LshdbError(
-                    f"cannot write the export {path}: {error.strerror or error}",
-                    hint=system_hint(error) or "make room, or name another place",
-                ) from error
-            raise
-
-
-def _abandon(path: Path, *, is_new: bool) -> None:
-    """Remove what this export wrote; the folder was new or empty."""
-    with contextlib.suppress(OSError):
-        for one in path.iterdir():
-            shutil.rmtree(one)
-        if is_new:
-            path.rmdir()
+        creation.settle(keep_lock=False)
+    except BaseException:
+        creation.abandon()
+        raise
+    creation.lock.release()
 
 
 def _write(

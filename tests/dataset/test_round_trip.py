@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,14 @@ from lshdb import (
     FormatError,
     Index,
     IndexExistsError,
-    IndexNotFoundError,
     LshdbError,
     ParameterError,
 )
 from lshdb.dataset.commits import Dataset
 from lshdb.dataset.dataset_tables import COMMITS, NAMES, RANGE, posting_shift
+from lshdb.storage.place.own_files import OWN_FOLDERS
 from tests.answers import answers, lively_index
+from tests.children.databases import child_path
 from tests.exchange.test_exchange import stored
 
 Make = Callable[..., Index]
@@ -179,11 +182,11 @@ def test_refusals(make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     index = lively_index(make_index, "a")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()
-    with pytest.raises(IndexExistsError, match="exists already"):
+    with pytest.raises(IndexExistsError, match=r"there is something at .*there already"):
         index.export(tmp_path / "there", format="delta")
     with pytest.raises(ParameterError, match="inside the index"):
         index.export(index.path / "d", format="delta")
-    with pytest.raises(LshdbError, match="there is no directory"):
+    with pytest.raises(LshdbError, match=r"the folder .* does not exist"):
         index.export(tmp_path / "none" / "d", format="delta")
     index.export(tmp_path / "d", format="delta")
     with pytest.raises(IndexExistsError, match="an index at"):
@@ -209,7 +212,7 @@ def test_a_full_disk_leaves_nothing(
 
     index = lively_index(make_index, "a")
     monkeypatch.setattr("lshdb.dataset.table_files.TableWriter.write", write)
-    with pytest.raises(LshdbError, match=r"cannot write the export .*: No space left") as caught:
+    with pytest.raises(LshdbError, match=r"cannot make the export .*: No space left") as caught:
         index.export(tmp_path / "d", format="delta")
     assert caught.value.hint
     assert os.listdir(tmp_path) == ["a"]
@@ -227,12 +230,71 @@ def test_interrupted_there_is_none(
     with pytest.raises(KeyboardInterrupt):
         index.export(tmp_path / "d", format="delta", on_progress=interrupt)
     assert os.listdir(tmp_path) == ["a"]
-    with monkeypatch.context() as patch:  # as a killed process leaves it
-        patch.setattr("lshdb.dataset.dataset_export._abandon", lambda path, is_new: None)
-        with pytest.raises(KeyboardInterrupt):
-            index.export(tmp_path / "d", format="delta", on_progress=interrupt)
-    assert (tmp_path / "d" / COMMITS).is_dir()
-    with pytest.raises(IndexNotFoundError, match="making it did not end"):
-        Index.from_export(tmp_path / "d", tmp_path / "b")
-    with pytest.raises(IndexExistsError, match="exists already"):
+    index.export(tmp_path / "d", format="delta")
+    assert sorted(os.listdir(tmp_path)) == ["a", "d"]
+
+
+STEPS = {
+    "a table": "lshdb.dataset.commits._sync_log",
+    "the files": "lshdb.dataset.dataset_export._write_signatures",
+    "the folders": "lshdb.dataset.dataset_export.sync_directory",
+    "the commit": "lshdb.dataset.commits._append",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_export_that_fails_leaves_nothing_and_is_tried_again(
+    make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_there: bool
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    index = lively_index(make_index, "a")
+    if is_there:
+        (tmp_path / "d").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(STEPS[step], fail)
+        with pytest.raises(LshdbError, match="Input/output error"):
+            index.export(tmp_path / "d", format="delta")
+    assert sorted(os.listdir(tmp_path)) == (["a", "d"] if is_there else ["a"])
+    assert not is_there or not os.listdir(tmp_path / "d")
+    index.export(tmp_path / "d", format="delta")
+    assert set(os.listdir(tmp_path / "d")) == {*NAMES, COMMITS} == OWN_FOLDERS
+    assert len(Index.from_export(tmp_path / "d", tmp_path / "b")) == len(index)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_export_that_was_killed_is_tried_again(
+    make_index: Make, tmp_path: Path, step: str
+) -> None:
+    """Also in another format, or an index is made there."""
+    index = lively_index(make_index, "a")
+    module, _, name = STEPS[step].rpartition(".")
+    script = (
+        f"import os, signal, sys; import {module} as module; from lshdb import Index\n"
+        f"module.{name} = lambda *given, **named: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with Index.open(sys.argv[1]) as index: index.export(sys.argv[2], format='delta')\n"
+    )
+    for number, form in enumerate(("delta", "jsonl", None)):
+        target = tmp_path / f"d{number}"
+        done = subprocess.run(
+            [sys.executable, "-c", script, index.path, target],
+            env={**os.environ, "PYTHONPATH": child_path()}, check=False,
+        )  # fmt: skip
+        assert done.returncode == -9 and not target.exists()
+        if form is None:
+            Index.create(target).close()
+        else:
+            index.export(target, format=form)
+    assert sorted(os.listdir(tmp_path)) == ["a", "d0", "d1", "d2"]
+    assert len(Index.from_export(tmp_path / "d0", tmp_path / "b")) == len(index)
+
+
+def test_what_lshdb_did_not_make_is_not_removed(make_index: Make, tmp_path: Path) -> None:
+    index = lively_index(make_index, "a")
+    (tmp_path / ".d.new" / "documents").mkdir(parents=True)
+    (tmp_path / ".d.new" / "documents" / "letter.txt").write_text("mine")
+    with pytest.raises(LshdbError, match="it was not made by lshdb"):
         index.export(tmp_path / "d", format="delta")
+    assert (tmp_path / ".d.new" / "documents" / "letter.txt").read_text() == "mine"

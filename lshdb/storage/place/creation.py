@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import stat
 import time
 import unicodedata
@@ -44,7 +45,7 @@ from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_p
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory, utf8_path
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.place.own_files import foreign_names, kind_of, open_folder
+from lshdb.storage.place.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.records import row_checksum, timestamp
@@ -231,7 +232,11 @@ class Creation:
             foreign = foreign_names(folder, *names)
             # The description goes last: it names what else may be there.
             for name in sorted(os.listdir(folder), key=lambda name: name == "index.toml"):
-                if name != "lock" and name not in foreign:
+                if name == "lock" or name in foreign:
+                    continue
+                if name in OWN_FOLDERS:
+                    shutil.rmtree(name, dir_fd=folder)
+                else:
                     os.unlink(name, dir_fd=folder)
 
     def _description(self) -> Description | None:

@@ -44,12 +44,18 @@ _OWN_NAMES = re.compile(
     r"lock|index(\.next)?\.toml|index\.db(-wal|-shm|-journal)?"
     r"|postings\.next\.db"
     r"|(signatures|vectors)(\.\d{1,18})?\.npy"
-    r"|orders\.(next|\d{1,18}\.[0-9a-z]{1,32}\.\d{1,18}-\d{1,18}\.[0-9a-f]{8})\.npy"
+    r"|orders\.(next|\d{1,18}\.[0-9a-z]{1,32}\.\d{1,18}-\d{1,18}\.[0-9a-f]{16}\.[0-9a-f]{8})\.npy"
     # of an export
     r"|index\.json|(documents|batches|releases|edges|clusters)\.(jsonl|parquet)"
     r"|(fields|nights|cursors|postings)\.(jsonl|parquet)"
     r"|postings\.npy"
 )
+
+OWN_FOLDERS = frozenset({
+    "documents", "batches", "releases", "edges", "clusters", "fields", "nights", "cursors",
+    "signatures", "postings", "rejected", "commits",
+})  # fmt: skip
+"""The tables of a dataset, which is an export."""
 
 
 class UnfitFileError(OSError):
@@ -164,6 +170,8 @@ def open_folder(path: Path) -> Iterator[int]:
 def foreign_names(folder: int, *more: str) -> list[str]:
     """Return the names in a directory that no index and no export uses, sorted.
 
+    An export's folders are tables of a dataset: there is a log in each, or nothing yet.
+
     Parameters
     ----------
     folder : int
@@ -177,6 +185,19 @@ def foreign_names(folder: int, *more: str) -> list[str]:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:
             continue
-        if not stat.S_ISREG(mode) or not (_OWN_NAMES.fullmatch(name) or name in more):
+        is_file = stat.S_ISREG(mode) and (_OWN_NAMES.fullmatch(name) or name in more)
+        if not is_file and not (stat.S_ISDIR(mode) and _is_table(folder, name)):
             found.append(name)
     return sorted(found)
+
+
+def _is_table(folder: int, name: str) -> bool:
+    """Return whether a folder is a table of a dataset, or was about to become one."""
+    if name not in OWN_FOLDERS:
+        return False
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        entries = os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+    return not entries or "_delta_log" in entries
