@@ -54,7 +54,7 @@ def test_rows_become_documents(kind: str, name: str, tmp_path: Path, read: Read)
     said: list[str] = []
     documents, rejected = read(path, keep_fields=["date"], on_note=said.append)
     assert documents == [
-        Document(row["id"], row["text"], f"{path}: row {n}", {"date": row["date"]})
+        Document(row["id"], row["text"], f"{path}: row {n}", {"date": row["date"].isoformat()})
         for n, row in enumerate(ROWS, start=1)
     ]
     is_misnamed = name in ("a.jsonl", "a")
