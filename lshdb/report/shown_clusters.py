@@ -41,11 +41,12 @@ class Member:
     key, source, added_at : str
     n_chars : int
     text : ShownText or None
-        Its text, with what differs from the first member's; None where texts are not stored.
+        Its text, with what differs from that of ``compared_with``; None where texts are not stored.
+    compared_with : str
+        The key of the first member if both are a stored pair, else of the most similar member; of
+        the first if no stored pair is known. Empty for the first member itself.
     similarity : float or None
-        To ``found_with``; None for the first member.
-    found_with : str
-        The key of the first member if both are a stored pair, else of the most similar member.
+        To ``compared_with``; None where no stored pair is known.
     is_copy : bool
         Whether both have one content.
     bands : tuple of int
@@ -57,8 +58,8 @@ class Member:
     added_at: str
     n_chars: int
     text: ShownText | None
+    compared_with: str
     similarity: float | None
-    found_with: str
     is_copy: bool
     bands: tuple[int, ...]
 
@@ -141,12 +142,13 @@ class _LookedUp:
         keys = [key for cluster in clusters for key in cluster.keys[:LOOKED_UP]]
         self._documents = snapshot.documents_of_keys(keys)
         self._edges = self._edges_of(snapshot, level)
-        shown = [key for cluster in clusters for key in cluster.keys[:compared]]
-        doc_ids = [self._documents[key].doc_id for key in shown]
-        self._bodies: dict[int, Any] = (
-            dict(snapshot.bodies_of_documents(doc_ids)) if self._params.keeps_texts else {}
-        )
         self._why = self._reasons(snapshot, clusters)
+        shown = [key for cluster in clusters for key in cluster.keys[:compared]]
+        others = [other for other, _, _ in self._why.values()]
+        doc_ids = {self._documents[key].doc_id for key in (*shown, *others)}
+        self._bodies: dict[int, Any] = (
+            dict(snapshot.bodies_of_documents(sorted(doc_ids))) if self._params.keeps_texts else {}
+        )
 
     def _edges_of(self, snapshot: Snapshot, level: float) -> dict[int, dict[int, float]]:
         """Return the levels of stored pairs among the documents, by both signatures."""
@@ -217,31 +219,28 @@ class _LookedUp:
         )
 
     def _members(self, keys: tuple[str, ...]) -> Iterator[Member]:
-        documents = [self._documents[key] for key in keys]
-        texts = self._texts(documents)
-        for document, text in zip(documents, texts, strict=True):
-            why = self._why.get(document.key)
-            other, level, bands = why if why is not None else ("", None, ())
+        for key in keys:
+            document = self._documents[key]
+            other, level, bands = self._why.get(key, (keys[0], None, ()))
+            is_first = key == keys[0]
             yield Member(
-                key=document.key,
+                key=key,
                 source=document.source,
                 added_at=document.added_at,
                 n_chars=document.n_chars,
-                text=text,
+                text=self._text(key, None if is_first else other),
+                compared_with="" if is_first else other,
                 similarity=None if level is None else self._params.curve.value(level),
-                found_with=other,
-                is_copy=why is not None and self._signature(other) == self._signature(document.key),
+                is_copy=level is not None and self._signature(other) == self._signature(key),
                 bands=bands,
             )
 
-    def _texts(self, documents: list[StoredDocument]) -> Iterator[ShownText | None]:
-        """Yield the texts; the first as it is, others by what differs from it."""
-        first = self._bodies.get(documents[0].doc_id)
-        for place, document in enumerate(documents):
-            body = self._bodies.get(document.doc_id)
-            if body is None or first is None:
-                yield None
-            elif place == 0:
-                yield unchanged_text(body)
-            else:
-                yield show_difference(first, body, steps=self._params.normalisation)
+    def _text(self, key: str, other: str | None) -> ShownText | None:
+        """Return a text by what differs from another one; as it is where there is no other."""
+        body = self._bodies.get(self._documents[key].doc_id)
+        if body is None or other is None:
+            return None if body is None else unchanged_text(body)
+        compared = self._bodies.get(self._documents[other].doc_id)
+        if compared is None:
+            return None
+        return show_difference(compared, body, steps=self._params.normalisation)

@@ -13,6 +13,7 @@ import html5lib
 import pytest
 
 from lshdb import Document, Index, KeyNotFoundError, ParameterError
+from lshdb.pages.shown_texts import show_difference
 from tests.conftest import family_corpus
 
 HOSTILE = [
@@ -125,10 +126,42 @@ def test_each_member_says_why_it_was_found(families: Index, tmp_path: Path) -> N
                 assert why.startswith("exact copy of")
                 continue
             assert f"similarity {found.similarity:.3f} to" in why
-            bands = ", ".join(str(band + 1) for band in found.matched_bands)
+            bands = ", ".join(str(band) for band in found.matched_bands)
             assert re.search(rf"bands? {bands} of {found.bands} agree", why), why
             checked += 1
     assert checked > 10
+
+
+def test_a_diff_is_of_the_pair_whose_similarity_stands_above_it(
+    families: Index, tmp_path: Path
+) -> None:
+    families.report(tmp_path / "report.html", cluster="slide-0")
+    (card,) = by_class(parse(tmp_path / "report.html"), "cluster")
+    named: dict[str, str] = {}
+    for member in by_class(card, "member"):
+        key, *others = [one.text for one in member.iter("bdi") if one.get("class") == "key"]
+        text = by_class(member, "text")[0]
+        marked = {name: [one.text for one in text.iter(name)] for name in ("ins", "del")}
+        if not others:
+            assert key == "slide-0" and marked == {"ins": [], "del": []}
+            continue
+        named[key] = others[0]
+        steps = families.params.normalisation
+        texts = families.texts([key, others[0]])
+        expected = show_difference(texts[others[0]], texts[key], steps=steps).pieces
+        for name in ("ins", "del"):
+            assert marked[name] == [piece.text for piece in expected if piece.kind == name]
+        assert "with which it is compared" in text_of(by_class(member, "note")[0])
+    assert named["slide-1"] == "slide-0" and named["slide-15"] == "slide-14"
+
+
+def test_buckets_are_numbered_by_their_bands_from_0(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html")
+    cards = by_class(parse(tmp_path / "report.html"), "bucket")
+    buckets = set(families.sql("SELECT size, band FROM bucket WHERE size > 1"))
+    shown = [text_of(card.find("summary")).split()[:5] for card in cards]
+    assert shown and all((int(one[0]), int(one[4])) in buckets for one in shown)
+    assert {0, families.params.bands - 1} & {band for _, band in buckets}
 
 
 def test_candidates_and_pairs_near_the_threshold(families: Index, tmp_path: Path) -> None:
