@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import TokenizerError as TokenizerError
     from lshdb.errors import TooManyRejectedError as TooManyRejectedError
     from lshdb.errors import UncheckedWarning as UncheckedWarning
+    from lshdb.errors import UnknownParameterError as UnknownParameterError
     from lshdb.index import Index as Index
     from lshdb.index import deduplicate as deduplicate
     from lshdb.ingest.pipeline import AddResult as AddResult
@@ -129,7 +130,7 @@ _HOMES = {
         "IndexExistsError IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError "
         "LshdbError LshdbWarning ParameterError ParameterMismatchError QueryError ReadOnlyError "
         "RecallWarning SignaturesElsewhereError TextNotStoredError TokenizerError "
-        "TooManyRejectedError UncheckedWarning"
+        "TooManyRejectedError UncheckedWarning UnknownParameterError"
     ),
     "index": "Index deduplicate",
     "ingest.pipeline": "AddResult",

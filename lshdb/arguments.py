@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from lshdb.errors import ParameterError
+from lshdb.errors import ParameterError, UnknownParameterError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,6 +34,7 @@ __all__ = [
     "check_key",
     "check_moment",
     "check_name",
+    "check_names",
     "check_seconds",
     "check_whole",
     "lone_surrogate",
@@ -73,6 +74,32 @@ Keep: TypeAlias = Literal["first", "last", "longest", "shortest"] | str
 """Or ``field:NAME``, or ``field:-NAME``."""
 Only: TypeAlias = Literal["all", "keep", "drop"]
 TableFormat: TypeAlias = Literal["jsonl", "parquet", "delta"]
+
+
+def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise UnknownParameterError for a keyword that a function does not take.
+
+    Parameters
+    ----------
+    function : str
+        Its name, for the message.
+    given, known : iterable of str
+        Names of keywords.
+
+    Raises
+    ------
+    UnknownParameterError
+    """
+    for name in given:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise UnknownParameterError(
+                f"{function} takes no parameter {name!r}{meant}",
+                hint=f"it takes {', '.join(known)}",
+            )
 
 
 def check_items(

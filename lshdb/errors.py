@@ -158,6 +158,20 @@ class KeyNotFoundError(LshdbError):
         self.key = key
 
 
+def no_document(key: str) -> KeyNotFoundError:
+    """Return the error for a key that no document of the index has."""
+    return KeyNotFoundError(
+        f"no document has the key {key!r}",
+        key=key,
+        hint='keys are compared letter by letter; lshdb sql INDEX "SELECT key FROM document" lists '
+        "them",
+    )
+
+
+class UnknownParameterError(ParameterError, TypeError):
+    """A function was called with a keyword that it does not take; also a ``TypeError``."""
+
+
 class TokenizerError(LshdbError):
     """A tokenizer is not installed, cannot be loaded, failed, or returned an invalid token."""
 

@@ -2390,7 +2390,9 @@ def deduplicate(
     import tempfile
 
     from lshdb.clusters.table_rows import TableRows
+    from lshdb.params.options import check_parameters
 
+    check_parameters("deduplicate", parameters, "text", "keep", "mark", "workers", "tokenizer")
     rows = TableRows(table, text=text, keep=keep, is_marked=mark)
     with (
         tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True) as folder,

@@ -17,7 +17,7 @@ from lshdb.arguments import check_whole
 from lshdb.documents import Given, Rejected
 from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions, Parameters
+from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.params.s_curve import s_curve
 from lshdb.search.all_texts import has_texts
 from lshdb.search.verification import MEMORY, check_limits
@@ -102,6 +102,10 @@ def advise(
     Some seconds of processor time for the comparison, whatever the number of documents, besides
     reading and shingling: fewer are compared where their texts share much.
     """
+    check_parameters(
+        "advise", options,
+        "aim", "labels", "sample", "memory", "workers", "tokenizer", "on_reject", "on_progress",
+    )  # fmt: skip
     given = given_tokenizer(tokenizer)
     recorded = given.recorded if given is not None else ""
     params = CreateOptions(tokenizer=recorded, **options).params()

@@ -27,7 +27,15 @@ from lshdb.cli._output import be_quiet, note
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["Command", "completed", "index_argument", "is_index", "section", "shared_options"]
+__all__ = [
+    "Argument",
+    "Command",
+    "completed",
+    "index_argument",
+    "is_index",
+    "section",
+    "shared_options",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,13 +56,19 @@ class Command(click.Command):
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            found = parse([*args])
+            _refuse_single_dash(ctx, args)
+            try:
+                found = parse([*args])
+            except click.UsageError as error:
+                error.ctx = error.ctx or ctx
+                raise
             index = self._left_out(ctx, found)
             if index is not None:
                 found = parse([index, *args])
             _refuse_repeated(ctx, found[-1])
             _json_as_format(ctx, found[0])
             _refuse_overwritten(ctx, found[0], found[1])
+            self._refuse_index_later(ctx, found)
             return found
 
         parser.parse_args = parse_once
@@ -72,6 +86,25 @@ class Command(click.Command):
             return None
         return os.path.join(".", index) if index.startswith("-") else index
 
+    def _refuse_index_later(self, ctx: click.Context, found: Any) -> None:
+        """Raise UsageError if INDEX is none, and a later argument is one."""
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        has_others = self.name in ("dedup", "copy", "reindex")  # or files, or a new index
+        if has_others or not arguments or type(arguments[0]) is not _IndexArgument:
+            return
+        values, extra, _ = found
+        first, *others = _flat([values.get(str(one.name)) for one in arguments]) or [""]
+        index = next((one for one in (*others, *extra) if os.path.exists(_described(one))), None)
+        if index is not None and not is_index(first):
+            import shlex
+
+            rest = [one for one in (first, *others, *extra) if one != index]
+            raise click.UsageError(
+                f"{index} is the index, and it comes first: "
+                f"{ctx.command_path} {shlex.join([index, *rest])}",
+                ctx,
+            )
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, those of a section together."""
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -88,14 +121,31 @@ class Command(click.Command):
                 formatter.write_dl(sections[title])
 
 
-class _IndexArgument(click.Argument):
+class Argument(click.Argument):
+    """An argument that says what it is for where it is left out.
+
+    Attributes
+    ----------
+    missing : str
+    """
+
+    def __init__(self, *args: Any, missing: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.missing = missing
+
+
+class _IndexArgument(Argument):
     """INDEX, for which ``LSHDB_INDEX`` may stand."""
 
 
 def index_argument(function: Function) -> Function:
     """Add the argument INDEX."""
     return click.argument(
-        "index_path", metavar="INDEX", cls=_IndexArgument, shell_complete=completed("dir")
+        "index_path",
+        metavar="INDEX",
+        cls=_IndexArgument,
+        missing="the folder of an index, such as news.lshdb",
+        shell_complete=completed("dir"),
     )(function)
 
 
@@ -151,7 +201,12 @@ def shared_options() -> list[click.Option]:
 
 def is_index(path: str) -> bool:
     """Return whether a first argument is an index: it is there as one, or is called so."""
-    return path.endswith(_SUFFIX) or os.path.exists(os.path.join(path, "index.toml"))
+    return path.endswith(_SUFFIX) or os.path.exists(_described(path))
+
+
+def _described(path: str) -> str:
+    """Return the path of what describes an index."""
+    return os.path.join(path, "index.toml")
 
 
 def _is_index_named(
@@ -219,6 +274,18 @@ def _json_as_format(ctx: click.Context, values: dict[str, Any]) -> None:
     if values.get("output_format", "jsonl") != "jsonl":
         raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
     values["output_format"] = "jsonl"
+
+
+def _refuse_single_dash(ctx: click.Context, args: list[str]) -> None:
+    """Raise UsageError for an option of several letters after a single dash."""
+    options = {option for param in ctx.command.params for option in param.opts}
+    before = ""
+    for arg in args:
+        name = f"-{arg.partition('=')[0]}"
+        is_value = before.startswith("-")
+        if arg.startswith("-") and len(name) > 3 and name in options and not is_value:
+            raise click.UsageError(f"{arg} begins with one dash, and takes two: -{arg}", ctx)
+        before = arg
 
 
 def _refuse_overwritten(ctx: click.Context, values: dict[str, Any], extra: list[str]) -> None:

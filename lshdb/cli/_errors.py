@@ -18,7 +18,6 @@ warnings go there too, as notes.
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -122,8 +121,9 @@ def _report(error: BaseException) -> int:
         complain(word)
         return code
     if isinstance(error, click.UsageError):
-        where = error.ctx.command_path if error.ctx else "lshdb"
-        _show(_usage_message(error), f"see {where} --help")
+        from lshdb.cli._usage import usage_message
+
+        _show(*usage_message(error))
         return USAGE
     if isinstance(error, LshdbError):
         _show(error.message, error.hint)
@@ -158,17 +158,3 @@ def _show(message: str, hint: str | None) -> None:
     complain(f"error: {message}")
     if hint:
         complain(f"hint: {hint}")
-
-
-def _usage_message(error: click.UsageError) -> str:
-    param = getattr(error, "param", None)
-    if isinstance(error, click.MissingParameter) and isinstance(param, click.Option):
-        what = re.split(r"[.;] |[.]$", param.help or "")[0]
-        return f"missing option {'/'.join(param.opts)} {param.metavar}: {what}"
-    return _uncapitalised(error.format_message())
-
-
-def _uncapitalised(message: str) -> str:
-    """Turn one of click's sentences into a message in our style: no capital, no full stop."""
-    message = message.removesuffix(".")
-    return message[:1].lower() + message[1:]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lshdb.arrays import load_numpy
-from lshdb.cli._command import shared_options
+from lshdb.cli._command import is_index, shared_options
 from lshdb.cli._errors import errors_as_messages
 from lshdb.cli._output import say
 
@@ -70,6 +70,28 @@ The module of the same name holds it. The line stands here, so that ``lshdb --he
 """
 
 
+_MEANT = {
+    "help": "lshdb --help, lshdb COMMAND --help or lshdb guide", "version": "lshdb --version",
+    "man": "guide", "docs": "guide",
+    "create": "init or add", "new": "init or add", "make": "init or add", "build": "add",
+    "index": "add", "insert": "add", "load": "add", "ingest": "add", "update": "add",
+    "search": "query", "find": "query", "lookup": "query", "similar": "query",
+    "delete": "remove", "rm": "remove", "del": "remove", "drop": "remove",
+    "get": "show", "view": "show", "cat": "show", "keys": "sql",
+    "list": "pairs, clusters or batches", "ls": "pairs, clusters or batches",
+    "duplicates": "pairs", "dups": "pairs", "dupes": "pairs", "near-duplicates": "pairs",
+    "groups": "clusters", "uniq": "dedup", "unique": "dedup", "nn": "neighbors",
+    "knn": "neighbors", "neighbours": "neighbors",
+    "info": "stats", "status": "stats", "count": "stats", "size": "stats",
+    "diff": "explain", "compare": "explain", "why": "explain",
+    "verify": "check", "repair": "check --repair", "doctor": "check", "fsck": "check",
+    "vacuum": "compact", "optimize": "compact", "gc": "compact", "rebuild": "reindex",
+    "backup": "copy", "clone": "copy", "cp": "copy", "dump": "export", "restore": "import",
+    "server": "serve", "web": "serve", "ui": "serve", "browse": "serve",
+    "history": "batches", "log": "batches", "migrate": "upgrade", "threshold": "tune",
+}  # fmt: skip
+"""Words that people try, and what they mean."""
+
 _WITHOUT_ARRAYS = {"query"}
 """Commands that may end without NumPy; others load it here, where a signal ends the process."""
 
@@ -102,8 +124,23 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
-            meant = difflib.get_close_matches(args[0], COMMANDS, n=3)
-            hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+            later = next((one for one in args[1:] if one in COMMANDS), None)
+            if later is not None and os.path.exists(args[0]):
+                raise click.UsageError(
+                    f"{args[0]} is no command, and the command comes first: lshdb {later} "
+                    f"{args[0]}",
+                    ctx,
+                )
+            if os.path.exists(args[0]):
+                raise click.UsageError(
+                    f"{args[0]} is no command; a command comes first, as in lshdb "
+                    + (f"stats {args[0]}" if is_index(args[0]) else f"add INDEX {args[0]}"),
+                    ctx,
+                )
+            meant = _MEANT.get(args[0].lower(), "")
+            if not meant:
+                meant = " or ".join(difflib.get_close_matches(args[0], COMMANDS, n=3))
+            hint = f"; did you mean {meant}?" if meant else ""
             raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -47,6 +47,7 @@ __all__ = [
     "max_bucket_option",
     "memory_option",
     "page_or_listing_options",
+    "require_body",
     "search_options",
     "seconds_option",
     "since_option",
@@ -464,6 +465,31 @@ def vector_option(purpose: str) -> Callable[[Function], Function]:
         help=f"{purpose}: a JSON array of numbers; bits as 0s and 1s or hexadecimal digits; "
         "weights as a JSON object.",
     )
+
+
+def require_body(index: Index, *, text: str | None, vector: Any) -> None:
+    """Refuse a text for an index of vectors, and a vector for one of texts.
+
+    Raises
+    ------
+    click.UsageError
+    """
+    body = index.params.kind.body
+    is_tokens = isinstance(vector, list) and all(isinstance(one, str) for one in vector)
+    ctx = click.get_current_context()
+    if vector is not None and body == "text" and not is_tokens:
+        raise click.UsageError(
+            f"--vector is for vectors, bits and weights, and {index.path} holds texts: give --text",
+            ctx,
+        )
+    if isinstance(vector, str) and body == "vector":
+        raise click.UsageError(
+            f"--vector is {vector!r:.80}; expected numbers as JSON, such as '[0.5, -1, 2]'", ctx
+        )
+    if text is not None and body == "vector":
+        raise click.UsageError(
+            f"--text is for texts, and {index.path} holds vectors: give --vector", ctx
+        )
 
 
 @section("Input")

@@ -296,11 +296,11 @@ def print_listing(
     output_format : str or None
         One of ``FORMATS``; None for a table on a terminal and TSV elsewhere.
     empty : str
-        Note on standard error instead of a table without rows.
+        Note on standard error if there are no rows.
     count : (str, str), optional
         Words for one row and for several; a table ends with the count on standard error.
     says_count : bool
-        Write the count, or ``empty``, for every format.
+        Write the count for every format.
 
     Returns
     -------
@@ -325,10 +325,9 @@ def print_listing(
             _write_parquet(columns, counted.rows())
         else:
             _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
-    is_said = says_count or output_format == "table"
-    if not counted.n and empty and is_said:
+    if not counted.n and empty:
         note(empty)
-    elif counted.n and count and is_said:
+    elif counted.n and count and (says_count or output_format == "table"):
         note(f"{counted.n:,} {count[counted.n > 1]}")
     return counted.n
 

@@ -266,13 +266,22 @@ def _check_usage(
     output_format: str | None,
 ) -> None:
     """Raise UsageError for arguments that do not go together."""
-    if output is None and paths and (has_index or os.path.isfile(paths[0])):
+    if "-" in paths:
         raise click.UsageError(
-            f"{paths[0]} is not an index; to write files again without what repeats, say where "
-            "with --output"
+            "files are read twice, which standard input cannot be: write it to a file first"
         )
-    if output is None and len(paths) > 1:
-        raise click.UsageError(f"{paths[0]} is not an index")
+    if output is None and paths and (has_index or len(paths) > 1 or _is_input(paths[0])):
+        *files, last = paths
+        is_output = bool(files) and not _is_input(last)
+        where = (
+            "-o FILE or -o FOLDER/" if paths == (last,) and os.path.isfile(last) else "-o FOLDER/"
+        )
+        if is_output:
+            where = f"-o {last}"
+        raise click.UsageError(
+            f"{paths[0]} is not an index; to write {'it' if len(paths) == 1 else 'files'} again "
+            f"without what repeats, say where with --output: {where}"
+        )
     if output is not None and not paths and filtered is None:
         raise click.UsageError(
             "--output writes files again: name them after the index; the list of decisions goes to "
@@ -294,6 +303,11 @@ def _check_usage(
             "--output writes records as they are: --only and --format are for the list of "
             "decisions, and --decisions FILE names a file for it"
         )
+
+
+def _is_input(path: str) -> bool:
+    """Return whether a path that is no index can be what an index is made of."""
+    return os.path.exists(path) or "://" in path or not {*"*?["}.isdisjoint(path)
 
 
 def _refuse(values: dict[str, Any], why: str) -> None:

@@ -28,6 +28,7 @@ from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]
 
+_SOURCE = "the standard library of Python"
 _PAIRS_SHOWN = 15
 _CLUSTERS_SHOWN = 10
 _MEMBERS_SHOWN = 3
@@ -53,11 +54,17 @@ def command(ctx: click.Context, index_path: str) -> None:
     progress = AddProgress()
     documents = _documents(library, files, progress.bytes_read)
     with open_if_there(index_path) or create_and_say(index_path) as index:
+        if any(not batch.source.startswith(_SOURCE) for batch in index.batches()):
+            raise click.UsageError(
+                f"{index_path} holds other documents, and the demo would add Python's own files to "
+                "it: name another PATH",
+                ctx,
+            )
         result = add_watched(
             index,
             documents,
             progress,
-            source=f"the standard library of Python {sys.version.split()[0]}"[:200],
+            source=f"{_SOURCE} {sys.version.split()[0]}"[:200],
             lock_timeout=60.0,
             report_rejected=False,
         )

@@ -13,7 +13,13 @@ from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._given_keys import given_key
-from lshdb.cli._options import Command, index_argument, page_or_listing_options, vector_option
+from lshdb.cli._options import (
+    Command,
+    index_argument,
+    page_or_listing_options,
+    require_body,
+    vector_option,
+)
 from lshdb.cli._output import is_page_named, is_written_to_file, print_bytes, print_record
 from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
@@ -109,6 +115,7 @@ def command(
         )
     with Index.open(index_path) as index:
         params = index.params
+        require_body(index, text=text, vector=vector)
         key1, key2 = given_key(index, key1), given_key(index, key2)
         body = text if vector is None else vector
         if as_page:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from lshdb import Index
@@ -38,6 +40,11 @@ def command(
     \b
     lshdb join tonight.lshdb archive.lshdb
     """
+    if os.path.exists(path_a) and os.path.exists(path_b) and os.path.samefile(path_a, path_b):
+        raise click.UsageError(
+            f"both are the index {path_a}: lshdb pairs {path_a} lists the pairs within one index",
+            click.get_current_context(),
+        )
     with Index.open(path_a) as index, Index.open(path_b) as other, prompt_interrupts():
         found = index.join(other, threshold=threshold, verify=verify)
         note_unverified(index, threshold, verify)

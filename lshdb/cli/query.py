@@ -25,6 +25,7 @@ from lshdb.cli._options import (
     input_options,
     listing_options,
     measure_option,
+    require_body,
     search_options,
     vector_option,
 )
@@ -178,6 +179,7 @@ def command(
         search |= {"recall": recall, "probe_limit": limit}
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
+        require_body(index, text=text, vector=vector)
         key = given_key(index, key)
         if index.params.window is not None:
             from lshdb.cli._passages import refuse_options
@@ -397,6 +399,7 @@ class _Effort:
 
 def _require_files(index: Index, files: tuple[str, ...]) -> None:
     """Raise InputError for a file that is not there, if it may be meant as a text or a key."""
+    is_there = any(os.path.lexists(path) for path in files)
     for path in files:
         is_pattern = path == "-" or "://" in path or any(sign in path for sign in "*?[")
         if is_pattern or os.path.lexists(path):
@@ -406,9 +409,10 @@ def _require_files(index: Index, files: tuple[str, ...]) -> None:
             import shlex
 
             what = "document of that key" if option == "--key" else "text"
+            words = path if option == "--key" or is_there else " ".join(files)
             raise InputError(
                 f"{path}: no such file",
-                hint=f"to query the {what}: {option} {shlex.quote(path)}",
+                hint=f"to query the {what}: {option} {shlex.quote(words)}",
             )
 
 

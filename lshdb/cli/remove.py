@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command, completed
+from lshdb.cli._command import Argument, Command, completed
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
 from lshdb.documents import LONGEST_KEY_LINES, MAX_KEY_BYTES, json_key, unescaped
@@ -22,8 +22,21 @@ _KEPT = re.compile(rb'"decision":\s*"keep"')
 
 
 @click.command("remove", cls=Command)
-@click.argument("index_path", metavar="INDEX", shell_complete=completed("dir"))
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.argument(
+    "index_path",
+    metavar="INDEX",
+    cls=Argument,
+    missing="the folder of an index, such as news.lshdb",
+    shell_complete=completed("dir"),
+)
+@click.argument(
+    "keys",
+    metavar="KEY...",
+    nargs=-1,
+    required=True,
+    cls=Argument,
+    missing="keys of documents, or - to read them from standard input",
+)
 @click.option(
     "--input",
     "input_format",

@@ -285,7 +285,9 @@ def _check_input(
         raise click.UsageError(f"{question} needs --index DATASET", ctx)
     if index is None or question in ("add", "query"):
         if not paths:
-            raise click.UsageError("Missing argument 'FILE...'.", ctx)
+            raise click.UsageError(
+                "missing argument FILE...: files, folders or patterns that Spark can read", ctx
+            )
         if since is not None:
             raise click.UsageError("--since is for a dataset: it needs --index", ctx)
         return

@@ -157,9 +157,23 @@ def given_document(item: object) -> Document:
         raise InputError(
             f"the documents hold {item!r:.200}; expected (key, text) or (key, tokens), with a "
             "string as key",
-            hint="pass pairs of key and body; for a dict, pass its .items()",
+            hint=_pairs_of(item),
         )
     return Document(item[0], item[1])
+
+
+def _pairs_of(item: object) -> str:
+    """Return how to make pairs of what was given instead."""
+    if isinstance(item, str):
+        return (
+            "each text needs a key: pass ((str(i), text) for i, text in enumerate(texts)); for a "
+            "dict, pass its .items(); files are read by lshdb.read_documents"
+        )
+    if isinstance(item, dict):
+        return "pass pairs such as ((row['id'], row['text']) for row in rows)"
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return "keys are strings: pass str(key)"
+    return "pass pairs of key and body"
 
 
 MAX_DOCUMENT_BYTES = 64 * 2**20

@@ -105,7 +105,8 @@ def add_documents(
         check_unites(family.params)
     check_items(
         "documents", items, "an iterable of (key, text) pairs or documents",
-        hint="put one document into a list; a dict gives its pairs by .items()",
+        hint="put one document into a list; a dict gives its pairs by .items(); files are read by "
+        "lshdb.read_documents([path])",
     )  # fmt: skip
     workers = choose_workers(workers)
     begun = time.perf_counter()

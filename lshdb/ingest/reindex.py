@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from lshdb.arguments import check_names
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
@@ -155,11 +156,7 @@ def changed_params(
     ParameterError
         An option is unknown, or a value is out of range.
     """
-    for name in given:
-        if name not in _OPTIONS:
-            raise ParameterError(
-                f"there is no parameter {name!r}", hint="one of " + ", ".join(sorted(_OPTIONS))
-            )
+    check_names("Index.reindex", given, sorted(_OPTIONS))
     kept = {name: getattr(params, name) for name in _KEPT}
     metric = given.get("metric", params.metric)
     if metric in METRICS and METRICS[metric].body != params.kind.body:

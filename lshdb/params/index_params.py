@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeGuard
 
-from lshdb.arguments import check_flag, plain_number
+from lshdb.arguments import check_flag, check_names, plain_number
 from lshdb.arrays import np
 from lshdb.errors import FormatError, ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
@@ -365,7 +365,10 @@ def check_recall(recall: object, *, may_be_1: bool = False) -> None:
     is_part = isinstance(recall, int | float) and 0.0 < recall < 1.0
     if recall is True or not (is_whole or is_part):
         expected = "above 0, up to 1" if may_be_1 else "above 0 and below 1"
-        raise ParameterError(f"recall is {recall!r}; expected a number {expected}")
+        raise ParameterError(
+            f"recall is {recall!r}; expected a number {expected}",
+            hint=_part_of_one("probability", recall),
+        )
 
 
 def check_threshold(metric: str, value: object, *, name: str = "threshold") -> None:
@@ -379,7 +382,16 @@ def check_threshold(metric: str, value: object, *, name: str = "threshold") -> N
     elif METRICS[metric].is_distance:
         good = _is_number(value) and _LEAST_DISTANCE <= value <= _LARGEST_DISTANCE
         expected = f"a distance from {_LEAST_DISTANCE:g} to {_LARGEST_DISTANCE:g}"
-    _check(name, value, good, expected)
+    hint = None if METRICS[metric].is_distance else _part_of_one("similarity", value)
+    _check(name, value, good, expected, hint)
+
+
+def _part_of_one(what: str, value: object) -> str | None:
+    """Return a hint for a number over 1, which may be meant in per cent."""
+    if not _is_number(value) or not value > 1.0:
+        return None
+    percent = f"; {value:g} % is {value / 100:g}" if 10 <= value <= 100 else ""
+    return f"a {what} lies between 0 and 1{percent}"
 
 
 def check_dim(value: object) -> None:
@@ -399,9 +411,9 @@ def check_width(scheme: str, value: object) -> None:
         raise ParameterError(f"width is for projections, but the scheme is {scheme}")
 
 
-def _check(name: str, value: object, good: bool, expected: str) -> None:
+def _check(name: str, value: object, good: bool, expected: str, hint: str | None = None) -> None:
     if not good:
-        raise ParameterError(f"{name} is {value!r}; expected {expected}")
+        raise ParameterError(f"{name} is {value!r}; expected {expected}", hint=hint)
 
 
 def _check_integer(name: str, value: object, low: int, high: int) -> None:
@@ -464,18 +476,15 @@ def check_expected(
 
     Raises
     ------
-    ParameterError
+    UnknownParameterError
         A name is not a parameter.
     ParameterMismatchError
         A value differs; the error names both.
     """
     stored: dict[str, Any] = {**params.items(), **params.options(), **others}
     stored["passages"] = params.passages
+    check_names("Index.open", expected, stored)
     for name, value in expected.items():
-        if name not in stored:
-            raise ParameterError(
-                f"unknown parameter {name!r}", hint="use one of " + ", ".join(stored)
-            )
         if name == "stop_tokens":
             value = stop_token_list(value, params.normalisation)
         elif name == "stop_words":

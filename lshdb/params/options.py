@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
-from lshdb.arguments import Digits, MetricName, Unit, check_flag, plain_number
+from lshdb.arguments import Digits, MetricName, Unit, check_flag, check_names, plain_number
 from lshdb.errors import ParameterError
 from lshdb.params.bands import (
     Background,
@@ -38,7 +38,7 @@ from lshdb.shingling import (
     stop_word_list,
 )
 
-__all__ = ["CreateOptions", "ExpectedParameters", "Parameters"]
+__all__ = ["CreateOptions", "ExpectedParameters", "Parameters", "check_parameters"]
 
 _NUM_PERM = 128
 _PASSAGE_THRESHOLD = 0.3
@@ -251,6 +251,25 @@ class ExpectedParameters(Parameters, total=False):
     text_rules: int
     database: str
     schema: str | None
+
+
+def check_parameters(function: str, given: Iterable[str], *own: str) -> None:
+    """Raise UnknownParameterError for a keyword that is neither a parameter nor the function's own.
+
+    Parameters
+    ----------
+    function : str
+        Its name, for the message.
+    given : iterable of str
+        What it was called with, besides its own.
+    *own : str
+        The function's own keywords, which somebody may have misspelt.
+
+    Raises
+    ------
+    UnknownParameterError
+    """
+    check_names(function, given, (*own, *Parameters.__annotations__))
 
 
 def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexParams:

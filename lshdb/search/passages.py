@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_flag, check_key, check_whole
 from lshdb.documents import Document
-from lshdb.errors import DamageError, InputError, KeyNotFoundError, ParameterError
+from lshdb.errors import DamageError, InputError, ParameterError, no_document
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.alignment import Aligner, Block, Span, Words, merge_blocks
@@ -380,5 +380,5 @@ def explain_passages(
 def _whole_text(snapshot: Snapshot, key: str) -> str:
     found = whole_texts(snapshot, [key])
     if key not in found:
-        raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
+        raise no_document(key)
     return found[key]

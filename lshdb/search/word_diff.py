@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Body
-from lshdb.errors import InputError, KeyNotFoundError, ParameterError
+from lshdb.errors import InputError, ParameterError, no_document
 from lshdb.search.explain import texts_of_keys
 from lshdb.shingling import normalise, word_spans
 from lshdb.signatures.family import Family
@@ -239,7 +239,7 @@ def diff_documents(
     found = texts_of_keys(store, family, keys)
     for key in keys:
         if key not in found:
-            raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
+            raise no_document(key)
     texts = [readable_text(found[key]) for key in keys]
     if body is not None:
         reason = family.refusal(body)

@@ -24,7 +24,7 @@ from lshdb.arguments import check_whole
 from lshdb.errors import ParameterError
 from lshdb.params.bands import bands_needed, candidate_probability
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions, Parameters
+from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.signatures.families import params_for
 
 __all__ = ["Tuning", "tune"]
@@ -122,6 +122,7 @@ def tune(
         A value is out of range, or ``far`` is not farther than the threshold.
     """
     check_whole("documents", documents, 2)
+    check_parameters("tune", options, "far", "documents", "sample", "tokenizer")
     params = params_for(CreateOptions(tokenizer=tokenizer, **options), sample)
     if far is None:
         far = _twice(params)

@@ -39,7 +39,7 @@ from lshdb.errors import ParameterError
 from lshdb.ingest.pipeline import AddResult
 from lshdb.ingest.remove import RemoveResult
 from lshdb.params.index_params import FORMAT, IndexParams, check_expected
-from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
+from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters, check_parameters
 from lshdb.search.loss import Loss
 from lshdb.search.verification import choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
@@ -122,6 +122,7 @@ class Index:
             Something is there already.
         ParameterError, DatabaseError
         """
+        check_parameters("Index.create", parameters, "spark", "tokenizer", "documents", "options")
         given = given_tokenizer(tokenizer)
         recorded = "" if given is None else given.recorded
         params = CreateOptions(**parameters, tokenizer=recorded).params()

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.arguments import Verify
-from lshdb.params.options import CreateOptions, Parameters
+from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.search.verification import choose_method
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.document_rows import documents, rejections
@@ -84,6 +84,10 @@ class Stages:
         """
         given = given_tokenizer(asked.tokenizer)
         recorded = "" if given is None else given.recorded
+        check_parameters(
+            "lshdb.spark", asked.parameters,
+            "key", "text", "order", "verify", "max_bucket", "tokenizer",
+        )  # fmt: skip
         params = CreateOptions(**asked.parameters, tokenizer=recorded).params()
         refuse_passages(params)
         self.asked, self.value, self._at_once = asked, value, at_once

@@ -124,6 +124,51 @@ lshdb cursors news.lshdb --set 1
 lshdb guide bridge
 lshdb check missing.lshdb
 lshdb upgrade news.lshdb --fast
+lshdb dedup folder --text-field content
+lshdb dedup news.jsonl --text-field content
+lshdb dedup 'folder/*.jsonl' --text-field content
+lshdb dedup missing.jsonl
+lshdb dedup news.jsonl clean.jsonl
+lshdb dedup news.lshdb news.jsonl
+lshdb dedup news.lshdb -o decisions.tsv
+lshdb dedup -
+lshdb dedup news.jsonl -o clean.csv
+lshdb dedup folder news.jsonl -o clean.parquet
+lshdb stats news.lshdb/index.db
+lshdb stats news
+lshdb pairs nwes.lshdb
+lshdb pairs folder
+lshdb add news.jsonl
+lshdb query "some words" news.lshdb
+lshdb query news.lshdb some words
+lshdb query news --text
+lshdb query news.lshdb --vector 1,2
+lshdb pairs news.lshdb --threshold 80%
+lshdb pairs news.lshdb 0.8
+lshdb pairs news.lshdb news.jsonl
+lshdb pairs news.lshdb -threshold 0.8
+lshdb pairs news.lshdb --limit ten
+lshdb pairs news.lshdb --limit 0
+lshdb pairs news.lshdb -o pairs.xlsx
+lshdb pairs news.lshdb -o folder
+lshdb --threshold 0.8 pairs news.lshdb
+lshdb news.lshdb pairs
+lshdb news.jsonl
+lshdb search news.lshdb words
+lshdb delete news.lshdb mon-1
+lshdb help add
+lshdb clusters news.lshdb
+lshdb join news.lshdb news.lshdb
+lshdb export news.lshdb folder
+lshdb export news.lshdb -o news.parquet
+lshdb plot news.lshdb s-curve -o x.svg
+lshdb report news.lshdb
+lshdb report news.lshdb -o report.pdf
+lshdb remove news.lshdb
+lshdb serve news.lshdb --port 99999
+lshdb demo news.lshdb
+lshdb init :memory:
+lshdb init postgresql://host/name
 """
 
 

@@ -163,11 +163,11 @@ def test_input_is_looked_for_before_an_index_is_made(
 
 def test_a_file_in_place_of_the_index(run: Run, news: Path) -> None:
     result = run("add", news, news, code=1)
-    assert "is a file; an index is a directory" in result.stderr
+    assert "is a file, and an index is a folder" in result.stderr
 
 
 def test_a_folder_that_is_no_index(run: Run, tmp_path: Path, news: Path) -> None:
-    assert "is not an lshdb index" in run("add", tmp_path, news, code=1).stderr
+    assert "is no index: it is a folder without" in run("add", tmp_path, news, code=1).stderr
     (tmp_path / "empty").mkdir()
     run("add", tmp_path / "empty", news)
     assert counts(tmp_path / "empty")[0] == 4

@@ -244,7 +244,7 @@ def test_what_is_an_index_and_what_is_a_file(run: Run, tmp_path: Path) -> None:
     index, out = tmp_path / "index", tmp_path / "out"
     run("add", index, path)
     for wrong, message in (
-        ([path], "is not an index; to write files again"),
+        ([path], "is not an index; to write it again"),
         ([path, "--output", out, "--against"], "--against is for an index with documents"),
         ([path, "--output", out, "--since", "1"], "--since is for an index with documents"),
         ([path, "--output", out, "--no-update"], "--no-update is for an index with documents"),

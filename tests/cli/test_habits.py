@@ -108,7 +108,7 @@ def test_an_index_that_is_named_is_the_one(run: Run, by_default: Path, news: Pat
     assert "added 4," in run("add", "c", news, code=5).stderr
     assert run("stats", "c", "--json").stdout != run("stats", "--json").stdout
     assert "d.lshdb" in run("pairs", "d.lshdb", code=1).stderr
-    assert run("add", "b.lshdb", code=2).stderr.startswith("error: missing argument 'PATH...'")
+    assert run("add", "b.lshdb", code=2).stderr.startswith("error: missing argument PATH...")
 
 
 def test_what_could_be_either_is_refused(run: Run, by_default: Path, news: Path) -> None:

@@ -90,8 +90,8 @@ def test_in_a_schema_of_postgres(
         ("--recall 1", "recall is 1.0"),
         ("--num-perm 4 --threshold 0.3", "no bands and rows within 4 slots"),
         ("--k 0", "k is 0"),
-        ("--scheme md5", "invalid value for '--scheme'"),
-        ("--seed x", "invalid value for '--seed'"),
+        ("--scheme md5", "--scheme is 'md5'; expected one of"),
+        ("--seed x", "--seed is 'x'; expected a whole number"),
     ],
 )
 def test_what_cannot_be_is_usage_and_makes_nothing(

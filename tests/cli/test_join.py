@@ -59,4 +59,4 @@ def test_refusals(run: Run, index_path: Path, other_path: Path, tmp_path: Path) 
         "join", index_path, other_path, "--threshold", "2", code=2
     ).stderr  # fmt: skip
     assert "there is no index" in run("join", index_path, tmp_path / "absent", code=1).stderr
-    assert "Missing argument 'INDEX_B'".lower() in run("join", index_path, code=2).stderr.lower()
+    assert "missing argument INDEX_B".lower() in run("join", index_path, code=2).stderr.lower()

@@ -102,7 +102,7 @@ def test_every_listing_takes_every_format(run: Run, index_path: Path) -> None:
         for form in ("table", "tsv", "jsonl", "csv"):
             out = run(name, index_path, *rest, "--format", form).stdout
             assert bool(out) == (name != "check" or form == "csv"), (name, form)
-        assert "'--format'" in run(name, index_path, *rest, "--format", "xml", code=2).stderr
+        assert "--format is 'xml'" in run(name, index_path, *rest, "--format", "xml", code=2).stderr
 
 
 def test_show(run: Run, index_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_an_export_is_a_folder(run: Run, name: str) -> None:
 
 def test_an_export_by_position_is_told_the_option(run: Run) -> None:
     refused = run("export", "i.lshdb", "files", code=2).stderr
-    assert "missing option -o/--output DIR: The folder to write" in refused
+    assert "missing option -o/--output DIR: the folder to write" in refused
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.xlsx", "x.docx", "x.db", "x.tar.gz", "x.csv"])

@@ -122,7 +122,7 @@ def test_a_terminal_is_not_waited_for(
         (("--key", "unknown"), 1, "no document has the key 'unknown'"),
         (("--text", "a", "--top", "0"), 2, "top is 0"),
         (("--text", "a", "--threshold", "1.5"), 2, "threshold is 1.5"),
-        (("--text", "a", "--verify", "maybe"), 2, "invalid value for '--verify'"),
+        (("--text", "a", "--verify", "maybe"), 2, "--verify is 'maybe'; expected one of"),
         (("absent.jsonl",), 1, "absent.jsonl: no such file"),
     ],
 )

@@ -102,7 +102,7 @@ def test_mistakes_are_told_of_before_spark_starts() -> None:
     pairs = ("spark", "pairs", "a.jsonl")
     assert "threshold is 7" in run(*pairs, "--threshold", "7", code=2).stderr
     assert "--keep is not for pairs" in run(*pairs, "--keep", "last", code=2).stderr
-    assert "missing argument 'FILE...'" in run("spark", "pairs", code=2).stderr
+    assert "missing argument FILE...: files" in run("spark", "pairs", code=2).stderr
     assert "add needs --index" in run("spark", "add", "a.jsonl", code=2).stderr
     assert "leave out one of them" in run(*pairs, "--index", "d", code=2).stderr
     assert "--since is for a dataset" in run(*pairs, "--since", "2", code=2).stderr

@@ -6,11 +6,13 @@ An index appears at once: it is made in a directory beside its place, synced, an
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lshdb.arguments import FILE_ENDINGS
 from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     FormatError,
@@ -230,10 +232,7 @@ class IndexDirectory:
         except FileNotFoundError:
             raise self._absent() from None
         except NotADirectoryError:
-            raise IndexNotFoundError(
-                f"{self.path} is a file; an index is a directory",
-                hint="give the path of the index first, then the paths of the documents",
-            ) from None
+            raise self._absent() from None
         except OSError as error:
             raise LshdbError(
                 f"cannot read {path}: {error.strerror}", hint=system_hint(error)
@@ -260,15 +259,42 @@ class IndexDirectory:
             ) from error
 
     def _absent(self) -> IndexNotFoundError:
-        if not self.path.exists():
+        """Return the error for a path without an index: what is there, and what may be meant."""
+        path = self.path
+        around = next((one for one in path.parents if (one / "index.toml").is_file()), None)
+        if around is not None and path.exists():
             return IndexNotFoundError(
-                f"there is no index at {self.path}",
-                hint=f"check the path; lshdb add {self.path} FILE makes one",
+                f"{path} is a part of the index {around}", hint=f"give the index: {around}"
             )
-        return IndexNotFoundError(
-            f"{self.path} is not an lshdb index: it holds no index.toml",
-            hint="give the path of an index directory",
-        )
+        if path.is_file():
+            return IndexNotFoundError(
+                f"{path} is a file, and an index is a folder",
+                hint="give the index before its files; lshdb add "
+                f"{path.with_suffix('.lshdb').name} {path} makes one of this file",
+            )
+        if path.exists():
+            return IndexNotFoundError(
+                f"{path} is no index: it is a folder without an index.toml",
+                hint="give the path of an index; lshdb add "
+                f"{path.resolve().name}.lshdb {path} makes one of the files in there",
+            )
+        meant = _index_like(path)
+        hint = f"did you mean {meant}?" if meant else "check the path"
+        is_file_name = path.suffix.lower().removeprefix(".") in FILE_ENDINGS
+        if not meant and not is_file_name and set("*?[ -").isdisjoint(path.name):
+            hint += f"; lshdb add {path} FILE makes one"
+        return IndexNotFoundError(f"there is no index at {path}", hint=hint)
+
+
+def _index_like(path: Path) -> Path | None:
+    """Return an index beside a path that is not there, whose name is nearly the same."""
+    import difflib
+
+    with contextlib.suppress(OSError):
+        indexes = {one.stem: one for one in path.parent.iterdir() if (one / "index.toml").is_file()}
+        for stem in difflib.get_close_matches(path.stem, indexes, n=1):
+            return indexes[stem]
+    return None
 
 
 def utf8_path(path: Path) -> Path:

@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from lshdb.errors import DamageError, KeyNotFoundError
+from lshdb.errors import DamageError, no_document
 from lshdb.storage.dialects.base import Rows, Session
 from lshdb.storage.tables.bodies import unpack_body
 
@@ -252,7 +252,7 @@ class RowReader:
         statement = f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE key = ?"
         row = self.execute(statement, (key,)).fetchone() if may_be_key(key) else None
         if row is None:
-            raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
+            raise no_document(key)
         return StoredDocument(*verified_row("document", row))
 
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:

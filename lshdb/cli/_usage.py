@@ -1,0 +1,116 @@
+"""What is said of a command line that click refuses: what was given, and what was expected.
+
+click says "'ten' is not a valid integer range", and names no argument by what it is for. A file of
+its own, because ``_errors.py`` has the exit codes of all errors, and this the words for one kind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+
+__all__ = ["usage_message"]
+
+_REFUSED = re.compile(r"'(?P<value>.*)' is not (?:a valid|one of) ", re.DOTALL)
+_NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
+
+
+def usage_message(error: click.UsageError) -> tuple[str, str]:
+    """Return the message for a usage error, and the hint."""
+    ctx = error.ctx
+    where = ctx.command_path if ctx else "lshdb"
+    see = f"see {where} --help"
+    param = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and isinstance(param, click.Option):
+        what = re.split(r"[.;] |[.]$", param.help or "")[0]
+        return (
+            f"missing option {'/'.join(param.opts)} {param.metavar}: {what[:1].lower()}{what[1:]}",
+            see,
+        )
+    if isinstance(error, click.MissingParameter) and isinstance(param, click.Argument) and ctx:
+        return _missing_argument(ctx, param), f"{_usage(ctx)}; {see}"
+    if isinstance(error, click.BadOptionUsage) and ctx and "requires" in error.message:
+        option = next(one for one in ctx.command.params if error.option_name in one.opts)
+        values = "a value" if option.nargs == 1 else f"{option.nargs} values"
+        takes = f"{error.option_name} takes {values}"
+        return f"{takes}: {error.option_name} {option.make_metavar(ctx)}", see
+    if isinstance(error, click.BadParameter) and param is not None:
+        message = _wrong_value(param, error.message)
+        if message is not None:
+            is_argument = isinstance(param, click.Argument) and ctx
+            return message, f"{_usage(ctx)}; {see}" if is_argument and ctx else see
+    said = error.format_message().removesuffix(".")
+    if ctx and isinstance(error, click.NoSuchOption) and isinstance(ctx.command, click.Group):
+        return f"{said[:1].lower()}{said[1:]}; the options of a command come after it", see
+    hint = see
+    if ctx and (extra := re.search(r"unexpected extra arguments? \((.*)\)", said)):
+        hint = f"{_usage(ctx)}; {see}"
+        if re.fullmatch(r"[01]?\.\d+", extra[1]) and "threshold" in _names(ctx):
+            hint = f"a threshold is given as --threshold {extra[1]}; {see}"
+    return said[:1].lower() + said[1:], hint
+
+
+def _usage(ctx: click.Context) -> str:
+    """Return the arguments of a command, as its help begins, and the options that it needs."""
+    pieces = [one for one in ctx.command.collect_usage_pieces(ctx) if one != "[OPTIONS]"]
+    needed = [
+        f"{param.opts[0]} {param.metavar}"
+        for param in ctx.command.params
+        if isinstance(param, click.Option) and param.required
+    ]
+    return " ".join([ctx.command_path, *pieces, *needed])
+
+
+def _names(ctx: click.Context) -> set[str]:
+    return {str(param.name) for param in ctx.command.params}
+
+
+def _missing_argument(ctx: click.Context, param: click.Argument) -> str:
+    name = param.make_metavar(ctx)
+    index = ctx.params.get("index_path")
+    if isinstance(index, str) and os.path.isfile(index):
+        stem = os.path.basename(index).partition(".")[0]
+        return f"{index} is a file, and INDEX comes first: {ctx.command_path} {stem}.lshdb {index}"
+    what = getattr(param, "missing", "")
+    return f"missing argument {name}" + (f": {what}" if what else "")
+
+
+def _wrong_value(param: click.Parameter, message: str) -> str | None:
+    """Return what is wrong with the value of a number or a choice; None for other types."""
+    kind = param.type
+    name = (
+        max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
+    )
+    refused = _REFUSED.match(message)
+    if isinstance(kind, click.Choice) and refused:
+        value = refused["value"]
+        import difflib
+
+        near = difflib.get_close_matches(value.lower(), [*map(str, kind.choices)], n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        return f"{name} is {value!r}; expected one of {', '.join(map(str, kind.choices))}{meant}"
+    if not isinstance(kind, _NUMBERS):
+        return None
+    whole = "whole " if isinstance(kind, click.types.IntParamType) else ""
+    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+    expected = f"a {whole}number" + ("" if least is None else f" from {least} on")
+    if most is not None:
+        expected = f"a {whole}number from {least} to {most}"
+    if refused:
+        return f"{name} is {refused['value']!r}; expected {expected}{_number_meant(refused, whole)}"
+    outside = re.match(r"(\S+) is not in the range", message)
+    return f"{name} is {outside[1]}; expected {expected}" if outside else None
+
+
+def _number_meant(refused: re.Match[str], whole: str) -> str:
+    """Return which number somebody may mean who wrote it in another way."""
+    value = refused["value"].strip()
+    if percent := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value):
+        return f"; {percent[1]} % is {float(percent[1]) / 100:g}"
+    if re.fullmatch(r"\d{1,3}(?:[,_ ]\d{3})+", value) and whole:
+        return f"; write {re.sub('[,_ ]', '', value)}"
+    if re.fullmatch(r"-?\d*,\d+", value) and not whole:
+        return f"; write {value.replace(',', '.')}, with a point"
+    return ""
