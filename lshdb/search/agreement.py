@@ -4,9 +4,9 @@
 missing on a side speaks neither for nor against: records of two databases rarely have the same
 fields. ``differ`` leaves out a pair unless one of its fields is there on both sides and differs.
 
-Values are compared without case, punctuation and white space; those of ``pages`` with their ranges
-written out (``123-9`` is ``123-129``), those of ``doi`` without the address of a resolver. Lists
-are compared element by element.
+Values are compared by their words, so without case, punctuation and white space; those of ``pages``
+with their ranges written out (``123-9`` is ``123-129``), those of ``doi`` without the address of a
+resolver. Lists are compared element by element.
 
 So to agree is no equivalence: a record without a year agrees with one of 1999 and with one of 2001,
 which differ. Clusters join what pairs join, and representatives cut that.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.errors import ParameterError
+from lshdb.shingling import normalise, split_words
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -38,7 +38,6 @@ Profile: TypeAlias = "tuple[str, ...]"
 
 _MOST_PAIRS = 1_000
 _NAMES_SHOWN = 20
-_SEPARATORS = re.compile(r"[\W_]+")
 _RESOLVER = re.compile(r"\s*(?:https?://)?(?:dx\.)?(?:doi\.org/|doi:\s*)", re.IGNORECASE)
 _RANGE = re.compile(r"\s*([^\W\d_]*)(\d+)\s*[-‐-―−]+\s*([^\W\d_]*)(\d+)\s*")
 
@@ -152,7 +151,7 @@ def agreeing_pairs(
 
 @functools.lru_cache(maxsize=4_096)
 def _plain(text: str) -> str:
-    return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    return " ".join(split_words(normalise(text).replace("_", " ")))
 
 
 def normalised(name: str, value: object) -> str:

@@ -31,6 +31,7 @@ ASKED: list[dict[str, Any]] = [
         ("journal", "J. Clin.  Oncol.", "j clin oncol"), ("year", 2019, "2019"),
         ("year", 2019.0, 2019), ("authors", ["Müller, A."], ["müller a"]),
         ("title", "A\u00a0B\nC", "a b c"), ("x", None, ""), ("x", [], "..."),
+        ("title", "Re\xadport: E\u0301te\u0301", "report \xe9t\xe9"), ("x", "a_b", "A b"),
     ],
 )  # fmt: skip
 def test_values_that_are_equal(name: str, one: object, other: object) -> None:
@@ -44,6 +45,8 @@ def test_values_that_are_equal(name: str, one: object, other: object) -> None:
         ("pages", "123-9", "123-139"), ("pages", "123", "123-9"), ("doi", "10.1/12", "10.11/2"),
         ("year", 2019, 2020), ("authors", ["A", "B"], ["B", "A"]), ("x", "123-9", "123-129"),
         ("x", 0, None), ("x", False, None), ("x", "1.5", 15),
+        ("title", "\u0932\u0921\u093c\u0915\u093e", "\u0932\u0921\u093c\u0915\u0940"),
+        ("authors", ["\u0e17\u0e35"], ["\u0e17\u0e31"]),
     ],
 )  # fmt: skip
 def test_values_that_differ(name: str, one: object, other: object) -> None:
