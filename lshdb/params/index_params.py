@@ -145,8 +145,11 @@ class IndexParams:
         check_metric(self.metric)
         schemes = self.kind.schemes
         _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
-        good = type(self.text_rules) is int and self.text_rules == TEXT_RULES
-        _check("text_rules", self.text_rules, good, f"{TEXT_RULES}, the rules of this version")
+        if type(self.text_rules) is not int or self.text_rules != TEXT_RULES:
+            raise ParameterError(
+                f"text_rules is {self.text_rules!r}; this version has text rules {TEXT_RULES}",
+                hint=_RULES_HINT,
+            )
         _check_unit(self.unit)
         parse_steps(self.normalisation)
         _check_stop_tokens(self.unit, self.stop_tokens)
@@ -456,7 +459,15 @@ _OF_BANDS = frozenset({"threshold", "recall", "bands", "rows"})
 _BANDING_HINT = "lshdb reband changes threshold, recall and bands of an index in place"
 _OTHER_HINT = "lshdb reindex makes another index, with other parameters, from the stored texts"
 _PASSAGES_HINT = "leave --passages out: the index knows its own; add to a new index for others"
-_HINTS = {**dict.fromkeys(_OF_BANDS, _BANDING_HINT), "passages": _PASSAGES_HINT}
+_RULES_HINT = (
+    "each version of lshdb has one number of text rules: use the version that made the index, or "
+    "make a new index of the same documents"
+)
+_HINTS = {
+    **dict.fromkeys(_OF_BANDS, _BANDING_HINT),
+    "passages": _PASSAGES_HINT,
+    "text_rules": _RULES_HINT,
+}
 
 
 def check_expected(

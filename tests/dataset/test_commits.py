@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from lshdb import DatabaseError, IndexNotFoundError, LockedError
+from lshdb import DatabaseError, FormatError, IndexNotFoundError, LockedError
 from lshdb.dataset import commits
 from lshdb.dataset.commits import Change, Dataset, is_dataset, vacuum
 from lshdb.dataset.dataset_tables import NAMES, RANGE
 from lshdb.dataset.table_files import NewFile, TableWriter
+from lshdb.params.index_params import FORMAT
 
 pytest.importorskip("deltalake")
 
+INDEX = {"format": FORMAT, "next_doc_id": 0}
 PARAMETERS = {"metric": "jaccard"}
 CHANGED = ("releases", "clusters", "postings")
 """The tables that the changes of these tests write."""
@@ -28,9 +30,7 @@ CHANGED = ("releases", "clusters", "postings")
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """A dataset with one commit, of number 0."""
-    made = Dataset.create(
-        str(tmp_path / "d"), index={"next_doc_id": 0}, parameters=PARAMETERS, posting_shift=63
-    )
+    made = Dataset.create(str(tmp_path / "d"), index=INDEX, parameters=PARAMETERS, posting_shift=63)
     return change(made, 0).commit("add")
 
 
@@ -307,3 +307,14 @@ def test_a_disk_error_is_named(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DatabaseError, match="clusters cannot be read or written"):
         change(dataset, 1).commit("add")
     assert os.path.isdir(dataset.path)
+
+
+def test_a_dataset_of_an_index_of_format_1_is_refused(tmp_path: Path) -> None:
+    made = Dataset.create(
+        str(tmp_path / "d"), index={**INDEX, "format": 1}, parameters=PARAMETERS, posting_shift=63
+    )
+    with pytest.raises(FormatError, match="has format 1; this version reads format 2") as caught:
+        change(made, 0).commit("add")
+        Dataset.open(made.path)
+    assert made.path in caught.value.message
+    assert "lshdb add" in str(caught.value.hint)

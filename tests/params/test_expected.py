@@ -51,6 +51,24 @@ def test_options_are_compared(
     assert repr(caught.value.given) in str(caught.value)
 
 
+def test_text_rules_are_compared(tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    Index.create(path).close()
+    with Index.open(path, text_rules=2) as index:
+        assert index.params.text_rules == 2
+    assert "text_rules = 2\n" in (path / "index.toml").read_text()
+    with pytest.raises(ParameterMismatchError, match="text_rules = 2, but 1 was given") as caught:
+        Index.open(path, text_rules=1)
+    assert "new index of the same documents" in str(caught.value.hint)
+    change(path, "UPDATE parameter SET value = '3' WHERE name = 'text_rules'")
+    with pytest.raises(ParameterMismatchError, match=r"text_rules is 3 in .* and 2 in index\.toml"):
+        Index.open(path)
+    text = (path / "index.toml").read_text()
+    (path / "index.toml").write_text(text.replace("text_rules = 2", "text_rules = 3"))
+    with pytest.raises(ParameterError, match="text_rules is 3; this version has text rules 2"):
+        Index.open(path)
+
+
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     Index.create(tmp_path / "a.lshdb").close()
     with pytest.raises(ParameterError, match="'colour'"):
