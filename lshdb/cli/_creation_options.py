@@ -7,6 +7,7 @@ query.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import Any, TypeVar, get_args
@@ -19,7 +20,14 @@ from lshdb.cli._words import UNIT_NAMES
 from lshdb.params.metrics import DTYPES, METRICS
 from lshdb.params.options import CreateOptions
 
-__all__ = ["creation_options", "database_options", "given_parameters"]
+__all__ = [
+    "creation_options",
+    "creation_options_as_before",
+    "database_options",
+    "given_parameters",
+]
+
+_A_DEFAULT = re.compile(r"\s*\[default[^\]]*\]")
 
 _STOP_TOKEN_BYTES = 2**20
 """The largest list of stop tokens; it becomes a parameter of the index."""
@@ -117,6 +125,17 @@ def creation_options(function: Function) -> Function:
     """Add the options that create an index; see ``given_parameters``."""
     for option in reversed(CREATION_OPTIONS):
         function = option(function)
+    return function
+
+
+@section("New index")
+def creation_options_as_before(function: Function) -> Function:
+    """Add the same options for an index that is made of another, whose values are the defaults."""
+    before = len(getattr(function, "__click_params__", ()))
+    function = creation_options(function)
+    for option in function.__click_params__[before:]:  # type: ignore[attr-defined]
+        if option.name not in ("database", "schema"):
+            option.help = _A_DEFAULT.sub("", option.help or "")
     return function
 
 

@@ -8,8 +8,8 @@
     5    done, but some input was rejected
     6    done, and ``recall`` found that the promise of the index is not kept
     130  interrupted by Ctrl-C
-    143  asked to end by SIGTERM
     141  the reader of the output closed it (as ``lshdb pairs X | head`` does); no message
+    143  asked to end by SIGTERM
 
 Messages go to standard error, each followed by its hint on a line of its own. The library's
 warnings go there too, as notes.

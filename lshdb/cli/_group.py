@@ -181,7 +181,8 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="LSHDB_INDEX in the environment names the index where INDEX is left out; see lshdb "
     "guide output. Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some "
-    "input was rejected.",
+    "input was rejected, 6 done but recall is lower than promised, 130 stopped by Ctrl-C, 141 the "
+    "reader of the output closed it, 143 stopped by SIGTERM.",
 )
 @click.option(
     "-V",

@@ -112,7 +112,7 @@ def _listing(
     def add(function: Function) -> Function:
         options = (
             format_option(
-                "Output format; parquet needs the extra lshdb[parquet]. Values are not escaped: a "
+                "Output format; parquet needs the extra lshdb[parquet]. A "
                 "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
                 f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
             ),

@@ -33,8 +33,8 @@ def command(
 
     Works from the stored signatures, without the documents. What you do not give stays as it is;
     threshold and recall choose bands and rows unless you give them. Clusters are found again when
-    you next ask for them. Others may read meanwhile, and must open the index again afterwards. If
-    it is killed at any moment, the index is as before or as after.
+    you next ask for them. Others may read meanwhile and afterwards; their next question sees the
+    new bands. If it is killed at any moment, the index is as before or as after.
 
     \b
     lshdb reband news.lshdb --threshold 0.6

@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._command import completed
-from lshdb.cli._creation_options import creation_options, given_parameters
+from lshdb.cli._creation_options import creation_options_as_before, given_parameters
 from lshdb.cli._documents_in import summary
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument, workers_option
@@ -22,15 +22,15 @@ __all__ = ["command"]
 @index_argument
 @click.argument("path", metavar="NEW", shell_complete=completed("dir"))
 @workers_option
-@creation_options
+@creation_options_as_before
 def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:
     """Make the index NEW from the texts stored in INDEX, with other parameters.
 
-    What you do not give is as in INDEX, not the default that the help shows. With --threshold,
-    --recall, --bands and --rows, or --num-perm, bands and rows are chosen again, for the recall of
-    INDEX unless you give another. For vectors and bits, --num-perm and --width are chosen with
-    them, for a sample of what is stored. Another --unit brings its own defaults for --k and for
-    letter case.
+    What you do not give is as in INDEX; the database is in NEW unless you give --database. With
+    --threshold, --recall, --bands and --rows, or --num-perm, bands and rows are chosen again, for
+    the recall of INDEX unless you give another. For vectors and bits, --num-perm and --width are
+    chosen with them, for a sample of what is stored. Another --unit brings its own defaults for --k
+    and for letter case.
 
     Keys, sources and the times at which documents first and last came in are kept. NEW appears when
     it is complete; if the command is killed before, NEW does not exist. INDEX is not changed, and

@@ -82,7 +82,7 @@ __all__ = ["command"]
 @input_options
 @folder_options
 @listing_options
-@without(creation_options, "passages")
+@without(creation_options, "passages", "database", "schema")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -126,8 +126,6 @@ def command(
         check_place(picture, overwrite=True)
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
     given = given_parameters(options)
-    for name in ("database", "schema"):
-        given.pop(name, None)
     metric = given.get("metric", "jaccard")
     if files:
         require_metric(files, given, input_format)

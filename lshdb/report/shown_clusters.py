@@ -19,7 +19,6 @@ from lshdb.clusters.listing import Cluster
 from lshdb.pages.shown_texts import ShownText, show_difference, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
-from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["Member", "ShownCluster", "show_clusters"]
