@@ -48,13 +48,12 @@ def json_value(value: Any) -> Any:
     TypeError
         JSON has nothing for it.
     """
-    kind = type(value)
-    if kind is str:
-        return value if lone_surrogate(value) is None else _SURROGATES.sub("\ufffd", value)
-    if value is None or kind is bool:
-        return value
     if isinstance(value, enum.Enum):
         return json_value(value.value)
+    if isinstance(value, str):
+        return str(value) if lone_surrogate(value) is None else _SURROGATES.sub("\ufffd", value)
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, int):
         return int(value) if _LEAST <= value <= _MOST else str(int(value))
     if isinstance(value, float | decimal.Decimal):

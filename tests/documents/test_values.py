@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import enum
+import json
+import uuid
 import zoneinfo
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lshdb.documents import json_fields
 from lshdb.documents.values import iso_duration, iso_instant, json_value, kind_of, order_key
 
 pytestmark = pytest.mark.fast
@@ -127,3 +132,43 @@ def test_what_texts_are(kind: str, texts: list[str]) -> None:
 def test_forms_are_compared_with_one_another(ascending: list[Any]) -> None:
     keys = [order_key(json_value(value)) for value in ascending]
     assert len(set(keys)) == len(keys) and keys == sorted(keys)  # type: ignore[type-var]
+
+
+class Colour(enum.StrEnum):
+    """A text of a class of its own."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (Colour.RED, "red"),
+        (np.str_("x"), "x"),
+        (np.bool_(True), True),
+        (np.float32(0.5), 0.5),
+        (np.int8(-1), -1),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.float16("nan"), None),
+        (np.array([[1.5, np.inf]]), [[1.5, "Infinity"]]),
+        (np.datetime64("2024-01-09"), "2024-01-09"),
+        (np.datetime64("NaT"), None),
+        (np.timedelta64(36, "h"), "P1DT12H"),
+        (np.array(["2024-01-09", "NaT"], "M8[D]"), ["2024-01-09", None]),
+        (2**64, str(2**64)),
+        (-(2**63) - 1, str(-(2**63) - 1)),
+        (Decimal("-Infinity"), "-Infinity"),
+        (Decimal("sNaN"), None),
+        (Decimal("1.50"), "1.50"),
+        ({1: {None: (True,)}}, {"1": {"null": [True]}}),
+        (b"caf\xc3\xa9", "café"),
+        ("a\ud83d", "a\ufffd"),
+        (datetime.time(1, 2), "01:02:00"),
+        (datetime.timedelta(-1), "-P1D"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_what_is_kept_of_a_value(value: Any, kept: Any) -> None:
+    result = json_value(value)
+    assert result == kept and type(result) is type(kept)
+    assert json.loads(json_fields({"v": value})) == {"v": kept}
