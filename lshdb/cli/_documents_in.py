@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_watched",
+    "advice_for",
     "committing",
     "create_and_say",
     "note_resumed",
@@ -45,6 +46,16 @@ __all__ = [
 
 _ARRAYS = ("npy", "npz")
 _SUFFIXES = (".npy", ".npz")
+
+
+def advice_for(paths: Iterable[str]) -> str:
+    """Return what to check if no document of some files was accepted."""
+    if all(os.path.isfile(path) and not os.path.getsize(path) for path in paths):
+        return "the input is empty: check the program that wrote it"
+    return (
+        "check the input and the options for reading it: --key-field, --text-field and --row-keys "
+        "for records (lshdb guide input)"
+    )
 
 
 def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format: str) -> None:

@@ -22,6 +22,7 @@ from lshdb.cli._command import Argument, completed
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import (
     add_watched,
+    advice_for,
     create_and_say,
     note_resumed,
     note_short,
@@ -184,14 +185,16 @@ def command(
             workers=workers,
         )
         if not result.batches:
-            rejected = ""
+            rejected, hint = "", "lshdb init makes an empty index"
             if result.rejected:
                 were = "was" if result.rejected == 1 else "were"
                 rejected = f", and {result.rejected:,} {were} rejected"
+                hint = f"{advice_for(paths)}; {hint}"
+            elif paths == ("-",):
+                hint = f"check the command before the pipe; {hint}"
             raise InputError(
                 f"no document was accepted{rejected}; the index {index_path} was not made",
-                hint="check the input and the options for reading it: --key-field, --text-field "
-                "and --row-keys for records (lshdb guide input); lshdb init makes an empty index",
+                hint=hint,
             )
         note_resumed(index, result)
         note_short(index.params, result)

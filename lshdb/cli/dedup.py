@@ -16,7 +16,7 @@ from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
 from lshdb.cli._command import is_index
 from lshdb.cli._creation_options import creation_options, given_parameters
-from lshdb.cli._documents_in import add_watched, open_if_there, seen_parameters
+from lshdb.cli._documents_in import add_watched, advice_for, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
@@ -348,7 +348,7 @@ def _write_without_index(
     }
     plan_outputs(paths, output, overwrite=how["overwrite"], **found)
     sources, _ = find_files(paths, **found)
-    files = [source.path for source, _ in sources]
+    files = [source.path for source, _ in sources if not source.is_empty]
     if reading["key_field"] is None and not reading["row_keys"]:
         reading["row_keys"] = lacks_field(
             [one for one, _ in sources],
@@ -399,12 +399,13 @@ def _write_without_index(
             stays=kept_index is not None,
         )
         if not result.batches and is_new:
+            n_files = len(sources)
+            named = sources[0][0].name if n_files == 1 else f"the {n_files:,} files"
             raise InputError(
-                f"none of {counted(result.rejected, 'record')} was accepted as a document, so "
-                "nothing was written"
+                f"no record of {named} was accepted as a document, so nothing was written"
                 if result.rejected
-                else "the files hold no record, so nothing was written",
-                hint="check --text-field, --key-field and --row-keys (lshdb guide input)",
+                else f"no record in {named}, so nothing was written",
+                hint=advice_for(files) if result.rejected else "check the input",
             )
         update_edges(index, **linking)
         _write(

@@ -40,7 +40,7 @@ from lshdb.clusters.deduplication import (
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents import check_document_limit
-from lshdb.documents.document import Fields, printable
+from lshdb.documents.document import Fields, printable, shown_paths
 from lshdb.documents.formats.passthrough import (
     MARKS,
     Mark,
@@ -435,6 +435,9 @@ def find_files(
             [path], input_format=input_format, options=options, counts=counts, **naming
         )
         for source in sources:
+            if source.is_empty and source.format.has_rows:
+                counts.leave("empty")
+                continue
             if source.problem is None and source.input_format not in PASSED_FORMATS:
                 if not source.is_named:
                     left_out += 1
@@ -461,10 +464,16 @@ def find_files(
                 base = os.path.dirname(source.path if source.is_named else base)
             found.append((source, os.path.abspath(base)))
     if not found:
+        given = shown_paths(paths)
+        n_left_out = left_out + counts.left_out.total()
+        if not n_left_out:
+            raise InputError(f"no file in {given}", hint="check the path")
+        reasons = f" ({counts})" if counts.left_out.total() else ""
+        expected = f"expected {', '.join(PASSED_FORMATS)}"
         raise InputError(
-            f"the paths hold no file of records; {left_out + counts.left_out.total():,} files and "
-            "folders were left out",
-            hint=f"expected {', '.join(PASSED_FORMATS)}; --hidden and --no-gitignore take more",
+            f"no file of records in {given}; {n_left_out:,} files and folders were left out"
+            + reasons,
+            hint="; ".join(filter(None, [counts.advice(), expected])),
         )
     return found, left_out + counts.left_out.total()
 

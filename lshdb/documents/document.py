@@ -47,6 +47,7 @@ __all__ = [
     "missing_fields",
     "printable",
     "shown_names",
+    "shown_paths",
     "system_reason",
     "validate_body",
     "validate_key",
@@ -434,6 +435,7 @@ class SeenFields:
 
 
 _NAMES_SHOWN = 8
+_PATHS_SHOWN = 4
 _NAME_WIDTH = 40
 
 
@@ -459,6 +461,13 @@ def shown_names(names: Iterable[str]) -> str:
     shown = ", ".join(repr(_shortened(name)) for name in every[:_NAMES_SHOWN])
     more = len(every) - _NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def shown_paths(paths: Iterable[str | os.PathLike[str]]) -> str:
+    """Return paths as a short list, each whole: ``a, b and 3 more``."""
+    every = [printable(os.fspath(path)) for path in paths]
+    more = len(every) - _PATHS_SHOWN
+    return ", ".join(every[:_PATHS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def missing_fields(

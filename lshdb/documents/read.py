@@ -35,6 +35,7 @@ from lshdb.documents.document import (
     Fields,
     Rejected,
     SeenFields,
+    shown_paths,
 )
 from lshdb.documents.formats.registry import FORMATS
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
@@ -240,11 +241,35 @@ def read_documents(
         note(one)
 
     def read() -> Iterator[Item]:
-        yield from _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
+        items = _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
+        first = next(items, None)
+        if first is None and [source.path for source in sources] != [STDIN]:
+            note(_nothing(paths, sources, counts))
+        elif first is not None:
+            yield first
+            yield from items
         if counts.left_out:
             note(f"left out: {counts}")
 
     return DocumentStream(read(), is_at_hand=all(source.is_regular for source in sources))
+
+
+def _nothing(
+    paths: Sequence[str | os.PathLike[str]], sources: Sequence[Source], counts: WalkCounts
+) -> str:
+    """Return why the input holds no document, and what to do."""
+    unread = [source.path for source in sources if not source.is_empty]
+    empty = [source.path for source in sources if source.is_regular and not source.size]
+    if sources and len(empty) == len(sources):
+        return f"{shown_paths(empty)} {'is' if len(empty) == 1 else 'are'} empty"
+    if unread:
+        return f"no document in {shown_paths(unread)}"
+    if counts.left_out.total():
+        advice = counts.advice()
+        return f"all files in {shown_paths(paths)} were left out" + (
+            f"; {advice}" if advice else ""
+        )
+    return f"no file in {shown_paths(paths)}"
 
 
 def _log(text: str) -> None:

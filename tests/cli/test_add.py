@@ -60,7 +60,9 @@ def test_batches_are_named_as_a_range(
 def test_nothing_added_is_said_too(run: Run, index_path: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     out = run("add", index_path, tmp_path / "empty.jsonl").stderr
-    assert out.startswith("added 0, replaced 0, unchanged 0, exact copies 0, rejected 0; 0 doc")
+    why, added = out.splitlines()
+    assert why == f"{tmp_path / 'empty.jsonl'} is empty"
+    assert added.startswith("added 0, replaced 0, unchanged 0, exact copies 0, rejected 0; 0 doc")
 
 
 def test_inputs_of_every_kind(run: Run, tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def read_json(file: OpenFile) -> Iterator[Document | Rejected]:
         first.append(line)
         if sum(map(_is_filled, first)) == 2:
             break
+    if not first:
+        return  # the file is empty
     filled = list(filter(_is_filled, first))
     if len(filled) < 2 or not any(map(_is_record, filled)):
         raise BrokenSourceError(

@@ -345,8 +345,6 @@ class Delimited(_TextFile):
                     fields = dict(zip(self._header, cells, strict=True)) if is_whole else None
                 for data, begins, ends in spool.take():
                     yield _Record(data, fields, number, missing, begins, ends)
-            if number < 0:
-                self._begin([], "the file is empty, expected a header line")
             for data, _, _ in spool.take():  # blank lines at the end
                 yield _Record(data, None, 0)
 

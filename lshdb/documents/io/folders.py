@@ -145,6 +145,17 @@ class WalkCounts:
         if path:
             self.endings.setdefault(reason, Counter())[ending_of(path)] += 1
 
+    def advice(self) -> str:
+        """Return how to read what was left out, as far as options say it; empty if none does."""
+        said = {
+            "ignored": "--no-gitignore also reads what .gitignore names",
+            "hidden": "--hidden also reads names that begin with a dot",
+            "excluded": "check --include and --exclude",
+            "other": "--input says what they are",
+            "markers": "name such a file to read it",
+        }
+        return ", ".join(words for reason, words in said.items() if self.left_out[reason])
+
     def __str__(self) -> str:
         """Return what was left out in one line; empty if nothing was."""
         said = []

@@ -6,9 +6,9 @@ A job leaves ``_SUCCESS``, ``_started_7``, ``_committed_7``, ``_metadata``, ``_s
 (but not ``_year=2026``, a partition), and whatever lies below it.
 
 Decided: so it is here, in folders of records. In folders of texts, such names are documents like
-others: the posts of a website lie in ``_posts``. A folder counts as one of records if files with
-the endings of records are as many as texts; of files below such names, only texts with an ending
-count then. A name that is given is read whatever it is.
+others, but for a few that only jobs write: the posts of a website lie in ``_posts``. A folder
+counts as one of records if files with the endings of records are as many as texts; of files below
+such names, only texts with an ending count then. A name that is given is read whatever it is.
 """
 
 from __future__ import annotations
@@ -74,11 +74,17 @@ def without_markers(
         Whether the caller says that they are records.
     """
     markers = [marker_of(one.path, root) for one in found]
-    if not any(markers) or not (are_records or _holds_records(found, markers)):
+    if not any(markers):
         return list(found)
+    if not (are_records or _holds_records(found, markers)):
+        markers = [one if one and _is_of_job(one) else None for one in markers]
     for _ in filter(None, dict.fromkeys(markers)):
         counts.leave("markers")
     return [one for one, marker in zip(found, markers, strict=True) if marker is None]
+
+
+def _is_of_job(path: str) -> bool:
+    return _JOB_ENDED.fullmatch(os.path.basename(path)) is not None
 
 
 def marker_of(path: str, root: str) -> str | None:

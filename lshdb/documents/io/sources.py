@@ -180,7 +180,7 @@ class Source:
         head : bytes
             The first ``HEAD`` bytes, decompressed; fewer if the file is shorter.
         """
-        if self.format.has_rows:
+        if self.format.has_rows or not head:
             return None
         found = look_at(head[:HEAD], self.path)
         begins = self.format.begins
