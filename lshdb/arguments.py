@@ -40,6 +40,7 @@ __all__ = [
     "lone_surrogate",
     "parse_moment",
     "plain_number",
+    "refuse_url",
     "validate_body",
 ]
 
@@ -124,8 +125,17 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
         raise ParameterError(f"{name} is {value!r:.80}; expected one of {', '.join(choices)}")
 
 
+def refuse_url(path: str) -> None:
+    """Raise ParameterError if something is to be written to a URL."""
+    if url := re.match(r"[A-Za-z][\w+.-]+://", path):
+        raise ParameterError(
+            f"{url[0]}... is a URL, and outputs are written to this machine",
+            hint="give a path, and copy it there afterwards",
+        )
+
+
 def check_folder_name(path: str, because: str, *, hint: str = "") -> None:
-    """Raise ParameterError if a folder is to be made, and the path is the name of a file.
+    """Raise ParameterError if a folder is to be made, and the path is the name of something else.
 
     A name that ends in ``/`` is that of a folder, and so is the name of a folder that is there.
 
@@ -137,6 +147,9 @@ def check_folder_name(path: str, because: str, *, hint: str = "") -> None:
     hint : str
         What to do; by default, to end the name in ``/``.
     """
+    if not path:
+        raise ParameterError("the output has no name", hint="name a folder")
+    refuse_url(path)
     if path == "-":
         raise ParameterError(
             f"- stands for standard output, and {because}", hint="give the path of a folder"

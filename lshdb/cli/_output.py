@@ -52,6 +52,7 @@ __all__ = [
     "is_quiet",
     "is_terminal",
     "is_written_to_file",
+    "named_place",
     "note",
     "one_by_one",
     "print_bytes",
@@ -70,7 +71,7 @@ __all__ = [
 
 FORMATS = ("table", "tsv", "csv", "jsonl", "json", "parquet")
 
-_QUIET, _HEADER = "lshdb.quiet", "lshdb.header"
+_QUIET, _HEADER, _NAMED = "lshdb.quiet", "lshdb.header", "lshdb.named"
 _TO, _FILE = "lshdb.to", "lshdb.file"
 """What the options of a command line say about its output, in the context of click."""
 _FORMAT_OF_ENDING = {
@@ -160,9 +161,9 @@ def write_to(
     LshdbError, OSError
         No file can be written there.
     """
-    if (
-        path in _STANDARD_OUTPUT
-    ):  # opened by its name, a file that the shell opened would begin anew
+    ctx.meta[_NAMED] = path
+    # Opened by its name, a file that the shell opened would begin anew.
+    if path in _STANDARD_OUTPUT:
         return
     if not _is_stream(path):
         from lshdb.documents.io.whole_files import check_file_place
@@ -232,6 +233,12 @@ def is_page_named() -> bool:
 def is_written_to_file() -> bool:
     """Return whether listings go to a file that the command line names."""
     return _asked_for(_TO) is not None
+
+
+def named_place() -> str | None:
+    """Return where the command line says that listings go; - is standard output."""
+    place: str | None = _asked_for(_NAMED)
+    return place
 
 
 def write_header(ctx: click.Context) -> None:

@@ -35,7 +35,7 @@ from lshdb.cli._options import (
     without,
     workers_option,
 )
-from lshdb.cli._output import Column, is_written_to_file, note, print_bytes, print_listing, write_to
+from lshdb.cli._output import Column, named_place, note, print_bytes, print_listing, write_to
 from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.documents import peek_documents
@@ -293,12 +293,17 @@ def _check_usage(
     if paths and filtered is not None:
         raise click.UsageError("give either --filter FILE, or files to write again")
     is_about_list = only != "all" or output_format is not None
-    if filtered is not None and (is_about_list or is_written_to_file()):
+    if filtered is not None and (is_about_list or named_place() is not None):
         raise click.UsageError(
             "--filter writes lines as they are, and no list of decisions: --decisions, --only and "
             "--format do not apply"
         )
-    if output is not None and is_about_list and not is_written_to_file():
+    if output is not None and output == named_place():
+        raise click.UsageError(
+            f"--output and --decisions are both {output}: name two places",
+            click.get_current_context(),
+        )
+    if output is not None and is_about_list and named_place() is None:
         raise click.UsageError(
             "--output writes records as they are: --only and --format are for the list of "
             "decisions, and --decisions FILE names a file for it"
@@ -481,7 +486,7 @@ def _write(
 ) -> RewrittenFiles:
     """Write files again, and say what became of their records."""
     how |= {name: reading[name] for name in REWRITING if name in reading}
-    if is_written_to_file():
+    if named_place() is not None:
 
         def list_decisions(decisions: Iterator[Decision]) -> None:
             _list(index, (one for one in decisions if only in ("all", _word(one))), output_format)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arguments import check_folder_name
+from lshdb.arguments import check_folder_name, refuse_url
 from lshdb.arrays import distinct
 from lshdb.clusters.deduplication import (
     Decision,
@@ -563,6 +563,7 @@ def _is_folder(output: str, sources: list[Source]) -> bool:
     """Return whether an output is a folder, and not the one file to write."""
     if not output:
         raise ParameterError("the output has no name", hint="name a folder or a file")
+    refuse_url(output)
     if output == STDOUT and len(sources) == 1:
         return False
     if output != STDOUT and (output.endswith(os.sep) or os.path.isdir(output)):

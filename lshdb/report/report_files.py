@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from lshdb.arguments import check_folder_name
+from lshdb.arguments import check_folder_name, refuse_url
 from lshdb.disksort.descriptors import sync_file
 from lshdb.documents.document import printable
 from lshdb.documents.io.whole_files import check_target, require_folder_of, whole_file
-from lshdb.errors import LshdbError
+from lshdb.errors import LshdbError, ParameterError
 from lshdb.storage.place.directory import sync_directory
 
 __all__ = ["check_place", "makes_folder", "write_page", "written_file", "written_folder"]
@@ -52,9 +52,12 @@ def check_place(path: str, *, overwrite: bool) -> None:
     LshdbError
         Something is there, or the folder around it is not.
     """
-    require_folder_of(path)
+    if not path:
+        raise ParameterError("the output has no name", hint="name a file or a folder")
+    refuse_url(path)
     if _is_stream(path):
         return
+    require_folder_of(path)
     if not makes_folder(path):
         check_target(path, overwrite=overwrite)
     elif os.path.isdir(path):

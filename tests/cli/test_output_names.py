@@ -295,3 +295,53 @@ def test_every_name_of_an_input_is_one_of_a_file() -> None:
 def test_an_input_that_cannot_be_written_is_still_named(run: Run) -> None:
     with Index.open("i.lshdb") as index, pytest.raises(InputError):
         index.dedup_files(["missing.jsonl"], "-")
+
+
+def test_no_output_goes_to_a_url(run: Run) -> None:
+    before = names()
+    for line in (
+        ("pairs", "i.lshdb", "-o", "s3://bucket/x.tsv"),
+        ("dedup", "i.lshdb", "--decisions", "https://host/x.csv"),
+        ("report", "i.lshdb", "-o", "s3://bucket/r.html"),
+        ("report", "i.lshdb", "-o", "gs://bucket/r"),
+        ("export", "i.lshdb", "-o", "s3://bucket/x"),
+        ("dedup", "n.jsonl", "-o", "s3://bucket/n.jsonl"),
+        ("dedup", "shards", "-o", "s3://bucket/clean/"),
+        ("plot", "s-curve", "i.lshdb", "-o", "ftp://host/x.svg"),
+    ):
+        said = run(*line, code=2).stderr
+        assert "://... is a URL, and outputs are written to this machine" in said, line
+    assert names() == before
+
+
+def test_no_output_is_without_a_name(run: Run) -> None:
+    before = names()
+    for line in (
+        ("pairs", "i.lshdb"), ("report", "i.lshdb"), ("export", "i.lshdb"), ("dedup", "n.jsonl"),
+        ("plot", "s-curve", "i.lshdb"),
+    ):  # fmt: skip
+        assert "error: " in run(*line, "-o", "", code=2).stderr
+    assert names() == before
+
+
+def test_decisions_go_where_they_are_asked_for(run: Run) -> None:
+    run("add", "n.lshdb", "n.jsonl")
+    listed = run("dedup", "n.lshdb").stdout
+    assert run("dedup", "n.lshdb", "--decisions", "-").stdout == listed
+    assert run("dedup", "n.lshdb", "n.jsonl", "-o", "a/", "--decisions", "-").stdout == listed
+    assert run("dedup", "n.lshdb", "n.jsonl", "-o", "b/").stdout == ""
+    for place in ("x.jsonl", "-"):
+        said = run("dedup", "n.jsonl", "-o", place, "--decisions", place, code=2).stderr
+        assert f"--output and --decisions are both {place}" in said
+    assert "x.jsonl" not in names()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_told_before_the_work(run: Run) -> None:
+    Path("theirs").mkdir(mode=0o555)
+    for line, name in (
+        (("report", "i.lshdb"), "x.html"), (("plot", "s-curve", "i.lshdb"), "x.svg"),
+        (("clusters", "i.lshdb"), "x.tsv"),
+    ):  # fmt: skip
+        said = run(*line, "-o", f"theirs/{name}", code=1).stderr
+        assert "may not be written to" in said

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from lshdb.arguments import refuse_url
 from lshdb.disksort.descriptors import sync_file
 from lshdb.documents.document import printable
 from lshdb.errors import LshdbError, ParameterError
@@ -59,6 +60,7 @@ def check_file_place(path: str, *, overwrite: bool) -> None:
     """
     if not path:
         raise ParameterError("the output has no name", hint="name a file")
+    refuse_url(path)
     if path.endswith(os.sep) or os.path.isdir(path):
         raise ParameterError(
             f"{printable(path)} is a folder, and one file is written", hint="name a file in it"
@@ -68,12 +70,17 @@ def check_file_place(path: str, *, overwrite: bool) -> None:
 
 
 def require_folder_of(path: str) -> None:
-    """Raise LshdbError unless the folder in which a file or folder is to be made is there."""
+    """Raise LshdbError unless a file can be made in the folder that a path names."""
     parent = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(parent):
         raise LshdbError(
             f"cannot write {printable(path)}: the folder {printable(parent)} does not exist",
             hint="make the folder first",
+        )
+    if not os.access(parent, os.W_OK):
+        raise LshdbError(
+            f"cannot write {printable(path)}: the folder {printable(parent)} may not be written to",
+            hint="name a file in a folder of yours",
         )
 
 
