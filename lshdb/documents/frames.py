@@ -105,7 +105,7 @@ def table_documents(
     InputError
         pyarrow is not installed. Or later: values cannot be converted.
     """
-    from lshdb.documents.formats.columns import ArrowRows, small_batches
+    from lshdb.documents.formats.columns import ArrowRows
     from lshdb.documents.formats.objects import absent
     from lshdb.documents.io.streams import load_arrow
 
@@ -145,7 +145,7 @@ def table_documents(
         raise
     except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unusable(error) from error
-    return _converted(arrow, rows.documents(small_batches(batches)))
+    return _converted(arrow, rows.documents(batches))
 
 
 def _converted(arrow: Any, items: Iterator[Document | Rejected]) -> Iterator[Document | Rejected]:

@@ -39,9 +39,9 @@ from lshdb.documents.document import (
     shown_names,
     validate_key,
 )
+from lshdb.documents.formats.column_sizes import small_batches
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import bodies_of as column_bodies
-from lshdb.documents.formats.columns import small_batches
 from lshdb.documents.formats.objects import JOINT
 from lshdb.documents.values import order_key
 from lshdb.errors import ParameterError
@@ -254,7 +254,7 @@ def mapped(
 
 def _signed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     family = recipe.family()
-    for batch in small_batches(batches):
+    for batch in small_batches(pa, batches):
         yield _signed_batch(family, batch)
 
 

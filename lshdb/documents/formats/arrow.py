@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from lshdb.documents.document import Document, Rejected
-from lshdb.documents.formats.columns import ArrowRows, reading_errors, small_batches, unreadable
+from lshdb.documents.formats.columns import ArrowRows, reading_errors, unreadable
 from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
@@ -57,8 +57,7 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
         if fields.keys is not None:
             n_rows = sum(batch.num_rows for batch in read_batches(open_ipc(ipc, content, wanted)))
             beside = side_keys(fields.keys, n_rows)
-        batches = small_batches(read_batches(open_ipc(ipc, content, wanted)))
-        yield from rows.documents(batches, beside)
+        yield from rows.documents(read_batches(open_ipc(ipc, content, wanted)), beside)
     except reading_errors(arrow) as error:
         raise unreadable("Arrow", error, rows) from error
 

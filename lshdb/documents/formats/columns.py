@@ -8,17 +8,32 @@ counted from 1.
 Decided: a table has keys, as CSV has: without a key column it is refused, unless keys come from a
 side file or rows are to be numbered. Rows are not numbered silently.
 
+Decided: rows are taken as few at a time as keep their values small, by what comes out and not by
+what is stored: a dictionary may repeat one long value a million times. A value that cannot be read
+(not UTF-8, a date that Python does not have) costs its row and no other. A body, key or field over
+the limit is not made at all.
+
+Keys are strings, whole numbers, decimals without a fraction, UUIDs in their usual form, and binary
+values that are UTF-8. Texts are strings, also of JSON's logical type, and binary values that are
+UTF-8, as Impala, Snowflake and DuckDB write them. Where vectors or bits are expected, binary values
+are packed bits.
+
 Values to keep are what JSON has for them (``column_values.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import contextlib
+import decimal
+import importlib
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lshdb.documents.document import (
+    MAX_KEY_BYTES,
     BrokenSourceError,
     Document,
     Fields,
@@ -29,21 +44,34 @@ from lshdb.documents.document import (
     validate_body,
     validate_key,
 )
+from lshdb.documents.formats.column_sizes import (
+    first_bytes,
+    full_type,
+    repeats,
+    small_batches,
+)
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
 __all__ = [
     "ArrowRows",
+    "Unreadable",
     "bodies_of",
+    "keys_of",
     "reading_errors",
     "said_by_arrow",
-    "small_batches",
+    "text_values",
     "unreadable",
 ]
 
-_BATCH_BYTES = 8 * 2**20
-_BATCH_ROWS = 8_192
+_SMALL_BYTES = 2**20
+
+
+class Unreadable(NamedTuple):
+    """Stands for a value that cannot be a value of Python."""
+
+    reason: str
 
 
 class ArrowRows:
@@ -117,6 +145,7 @@ class ArrowRows:
             raise BrokenSourceError(f"has more than one column {twice!r}")
         for each in self._bodies:
             _check_body(arrow, each, schema.field(each).type, is_joined=self._is_joined)
+        self._is_dense = fields.is_dense
         self._first = first
         self.row = 0
 
@@ -131,48 +160,112 @@ class ArrowRows:
         beside : iterator of RowKey, optional
             Keys from elsewhere, one for each row.
         """
-        for batch in batches:
+        for batch in small_batches(self._arrow, batches):
+            too_long = self._too_long(batch)
+            if too_long is not None:
+                if beside is not None:
+                    next(beside, None)
+                yield Rejected(f"{self._name}: row {self.row + self._first}", too_long)
+                self.row += 1
+                continue
             bodies = self._bodies_of(batch)
             kept = [(each, json_values(self._arrow, batch.column(each))) for each in self._kept]
-            if self._prefix is not None:
-                keys = _numbered(self._prefix, self.row + self._first)
-            elif beside is not None:
-                keys = beside
-            else:
-                keys = _keys(batch.column(self._key))
+            keys = self._good_keys(batch)
+            if keys is not None and self._are_good(bodies):
+                for number, body in enumerate(bodies):
+                    source = f"{self._name}: row {self.row + self._first}"
+                    self.row += 1
+                    values = {each: values[number] for each, values in kept} if kept else None
+                    yield Document(keys[number], body, source, values)
+                continue
+            row_keys = self._row_keys(batch, beside)
             for number, body in enumerate(bodies):
                 source = f"{self._name}: row {self.row + self._first}"
                 self.row += 1
                 values = {each: values[number] for each, values in kept} if kept else None
-                yield self._item(next(keys, NO_KEY), body, source, values)
+                yield self._item(next(row_keys, NO_KEY), body, source, values)
 
-    def _bodies_of(self, batch: Any) -> list[Any]:
-        columns = [bodies_of(self._arrow, batch.column(each)) for each in self._bodies]
+    def _good_keys(self, batch: Any) -> list[str] | None:
+        """Return the keys of a batch if one look shows that all can be used: a third of the time.
+
+        What comes from Arrow is UTF-8, and so holds no lone surrogates.
+        """
+        if self._key is None:
+            return None
+        keys = text_values(self._arrow, batch.column(self._key))
+        kinds = set(map(type, keys))
+        if kinds == {int}:
+            return list(map(str, keys))
+        lengths = list(map(len, keys)) if kinds == {str} else [0]
+        if not min(lengths) or max(lengths) > MAX_KEY_BYTES // 4 or "\0" in "".join(keys):
+            return None
+        return keys
+
+    def _are_good(self, bodies: Sequence[Any]) -> bool:
+        """Return whether one look shows that all rows have a text."""
+        if not self._is_text or set(map(type, bodies)) != {str}:
+            return False
+        return max(map(len, bodies)) <= self._limit
+
+    def _row_keys(self, batch: Any, beside: Iterator[RowKey] | None) -> Iterator[RowKey]:
+        if self._prefix is not None:
+            return _numbered(self._prefix, self.row + self._first)
+        if beside is not None:
+            return beside
+        return iter(keys_of(self._arrow, batch.column(self._key)))
+
+    def _too_long(self, batch: Any) -> str | None:
+        """Return why the one row of a batch is not read at all; None if it may be."""
+        if batch.num_rows != 1:
+            return None
+        if batch.nbytes <= _SMALL_BYTES and not any(
+            repeats(self._arrow, each.type) for each in batch.columns
+        ):
+            return None
+        bodies = sum(first_bytes(self._arrow, batch.column(each)) for each in self._bodies)
+        if bodies > self._limit:
+            return f"the body has {bodies:,} bytes, more than the limit of {self._limit:,}"
+        if self._key is not None:
+            size = first_bytes(self._arrow, batch.column(self._key))
+            if size > self._limit:
+                return f"the key has {size:,} bytes, more than the limit of {self._limit:,}"
+        for name in self._kept:
+            size = first_bytes(self._arrow, batch.column(name))
+            if size > self._limit:
+                return (
+                    f"the field {name!r} has {size:,} bytes, more than the limit of {self._limit:,}"
+                )
+        return None
+
+    def _bodies_of(self, batch: Any) -> Sequence[Any]:
+        columns = [
+            bodies_of(self._arrow, batch.column(each), is_dense=self._is_dense)
+            for each in self._bodies
+        ]
         if not self._is_joined:
             return columns[0]
-        return [joined(texts) for texts in zip(*columns, strict=True)]
+        return [
+            next((each for each in texts if isinstance(each, Unreadable)), None) or joined(texts)
+            for texts in zip(*columns, strict=True)
+        ]
 
     def _item(
         self, given: RowKey, body: Any, source: str, fields: dict[str, Any] | None
     ) -> Document | Rejected:
         key, reason = given
-        size = body.nbytes if isinstance(body, np.ndarray) else len(body) if body is not None else 0
+        if reason is None and isinstance(body, Unreadable):
+            reason = f"the {'text' if self._is_text else 'body'} {body.reason}"
         if reason is None and body is None:
             reason = "the bodies are all null" if self._is_joined else "the body is null"
-        if reason is None and size > self._limit:
-            reason = f"the body has at least {size:,} bytes, more than the limit of {self._limit:,}"
+        if reason is None:
+            size = body.nbytes if isinstance(body, np.ndarray) else len(body)
+            if size > self._limit:
+                reason = (
+                    f"the body has at least {size:,} bytes, more than the limit of {self._limit:,}"
+                )
         if reason is None and self._is_text:
             reason = validate_body(body)
         return Document(key, body, source, fields) if reason is None else Rejected(source, reason)
-
-
-def small_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """Cut record batches, so that the Python objects of one take little memory."""
-    for batch in batches:
-        row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
-        step = min(max(_BATCH_BYTES // row_bytes, 1), _BATCH_ROWS)
-        for start in range(0, batch.num_rows, step):
-            yield batch.slice(start, step)
 
 
 def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSourceError:
@@ -206,15 +299,111 @@ def said_by_arrow(error: Exception) -> str:
 def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:
     """Refuse a column that holds no bodies."""
     types = arrow.types
-    texts = (types.is_string, types.is_large_string, types.is_dictionary, types.is_null)
-    others = (
-        types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_list,
-        types.is_large_list, types.is_fixed_size_list, types.is_map, types.is_struct,
+    plain = _values_type(arrow, kind)
+    texts = (
+        types.is_string, types.is_large_string, types.is_string_view, types.is_binary,
+        types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view, types.is_null,
     )  # fmt: skip
-    is_view = str(kind) == "string_view"
-    if not is_view and not any(each(kind) for each in (texts if is_joined else (*texts, *others))):
+    others = (
+        types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view,
+        types.is_large_list_view, types.is_map, types.is_struct,
+    )  # fmt: skip
+    if not any(each(plain) for each in (texts if is_joined else (*texts, *others))):
         expected = "strings" if is_joined else "strings, binary values, lists or maps"
         raise BrokenSourceError(f"has a column {name!r} of {kind}, expected {expected}")
+
+
+def _values_type(arrow: Any, kind: Any) -> Any:
+    """Return the type of a column's values, however they are stored."""
+    types = arrow.types
+    if isinstance(kind, arrow.BaseExtensionType):
+        return _values_type(arrow, kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _values_type(arrow, kind.value_type)
+    return kind
+
+
+def _plain(arrow: Any, column: Any) -> Any:
+    """Return a column as its values, without dictionaries and runs; UUIDs stay what they are."""
+    kind = column.type
+    if isinstance(kind, arrow.BaseExtensionType) and not _is_uuid(kind):
+        return _plain(arrow, column.storage)
+    if arrow.types.is_dictionary(kind):
+        return _plain(arrow, column.dictionary_decode())
+    if arrow.types.is_run_end_encoded(kind):
+        return _plain(arrow, importlib.import_module("pyarrow.compute").run_end_decode(column))
+    if kind.num_fields and repeats(arrow, kind):
+        with contextlib.suppress(arrow.ArrowException):  # concat_arrays leaves other rows' values
+            return arrow.concat_arrays([column]).cast(full_type(arrow, kind))
+    return column
+
+
+def _is_uuid(kind: Any) -> bool:
+    return getattr(kind, "extension_name", None) == "arrow.uuid"
+
+
+def _listed(column: Any) -> list[Any]:
+    """Return a column's values, each that cannot be read as ``Unreadable``."""
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except Exception:  # of one value or more; of many kinds, as the types are
+        return [_value_at(column, number) for number in range(len(column))]
+
+
+def _value_at(column: Any, number: int) -> Any:
+    try:
+        return column[number].as_py()
+    except UnicodeDecodeError as error:
+        return Unreadable(f"is not valid UTF-8 at byte {error.start + 1}")
+    except (OverflowError, ValueError) as error:
+        return Unreadable(f"holds a value that cannot be read: {said_by_arrow(error)}")
+
+
+def text_values(arrow: Any, column: Any) -> list[Any]:
+    """Return a column's values, binary values as text; ``Unreadable`` for those that are none."""
+    column = _plain(arrow, column)
+    return _decoded(_listed(column)) if _holds_binary(arrow, column.type) else _listed(column)
+
+
+def _holds_binary(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    if isinstance(kind, arrow.BaseExtensionType):
+        return not _is_uuid(kind) and _holds_binary(arrow, kind.storage_type)
+    if types.is_dictionary(kind):
+        return _holds_binary(arrow, kind.value_type)
+    if any(
+        is_kind(kind)
+        for is_kind in (
+            types.is_binary, types.is_large_binary, types.is_fixed_size_binary,
+            types.is_binary_view,
+        )
+    ):  # fmt: skip
+        return True
+    return any(_holds_binary(arrow, kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _decoded(values: Iterable[Any]) -> list[Any]:
+    """Return values with all that are binary as text, also those inside; or ``Unreadable``."""
+    texts = []
+    for value in values:
+        try:
+            texts.append(_as_text(value))
+        except UnicodeDecodeError as error:
+            texts.append(Unreadable(f"is not valid UTF-8 at byte {error.start + 1}"))
+    return texts
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if type(value) is list:
+        return list(map(_as_text, value))
+    if type(value) is tuple:  # a key and an item of a map
+        return tuple(map(_as_text, value))
+    if type(value) is dict:
+        return {name: _as_text(each) for name, each in value.items()}
+    return value
 
 
 def _numbered(prefix: str, first: int) -> Iterator[RowKey]:
@@ -225,28 +414,41 @@ def _numbered(prefix: str, first: int) -> Iterator[RowKey]:
         number += 1
 
 
-def _keys(column: Any) -> Iterator[RowKey]:
-    for value in column.to_pylist():
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if value is None:
-            yield RowKey("", "the key is null")
-        else:
-            yield RowKey(value, validate_key(value))
+def keys_of(arrow: Any, column: Any) -> list[RowKey]:
+    """Return the keys of a column, each with the reason why it cannot be used."""
+    return [_row_key(value) for value in text_values(arrow, column)]
 
 
-def bodies_of(arrow: Any, column: Any) -> list[Any]:
+def _row_key(value: Any) -> RowKey:
+    if value is None:
+        return RowKey("", "the key is null")
+    if isinstance(value, Unreadable):
+        return RowKey("", f"the key {value.reason}")
+    if isinstance(value, decimal.Decimal) and int(value.as_tuple().exponent) >= 0:
+        value = f"{value:f}"
+    elif isinstance(value, uuid.UUID) or (isinstance(value, int) and not isinstance(value, bool)):
+        value = str(value)
+    return RowKey(value, validate_key(value))
+
+
+def bodies_of(arrow: Any, column: Any, *, is_dense: bool = False) -> list[Any]:
     """Return arrays for a column of numbers, without one object per number; else Python values.
 
-    A structure has a field for each token of any row, and null where a row has no such token.
+    Binary values are packed bits where bodies are dense, else texts. A structure has a field for
+    each token of any row, and null where a row has no such token.
     """
     types = arrow.types
+    column = _plain(arrow, column)
     kind = column.type
     if types.is_map(kind):
-        return [None if pairs is None else dict(pairs) for pairs in column.to_pylist()]
+        return [
+            dict(pairs) if type(pairs) is list else pairs for pairs in text_values(arrow, column)
+        ]
     if types.is_struct(kind):
-        return [None if row is None else _without_nulls(row) for row in column.to_pylist()]
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return [
+            _without_nulls(row) if type(row) is dict else row for row in text_values(arrow, column)
+        ]
+    if is_dense and _holds_binary(arrow, kind) and not kind.num_fields:
         values = column.to_pylist()
         return [None if value is None else np.frombuffer(value, np.uint8) for value in values]
     is_fixed = types.is_fixed_size_list(kind)
@@ -258,8 +460,7 @@ def bodies_of(arrow: Any, column: Any) -> list[Any]:
             lengths = [kind.list_size] * len(column) if is_fixed else column.value_lengths()
             flat = numbers.to_numpy(zero_copy_only=False)
             return np.split(flat, np.cumsum(lengths)[:-1]) if len(column) else []
-    found: list[Any] = column.to_pylist()
-    return found
+    return text_values(arrow, column)
 
 
 def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:

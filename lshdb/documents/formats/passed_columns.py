@@ -1,7 +1,7 @@
 """Rows of Parquet and Arrow files passed through: what ``passthrough.py`` does for lines of text.
 
 Parquet keeps its schema, its metadata and, for each column, its compression and encoding. Row
-groups are filled up to the size that the file has, so at most one is in memory. Bloom filters are
+groups are filled up to the size that the file has, or up to 256 MiB in memory. Bloom filters are
 not written again. Arrow files and streams keep schema, form and compression, and have a record
 batch for each that has rows left.
 """
@@ -16,10 +16,10 @@ from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
+from lshdb.documents.formats.column_sizes import full_batch, small_batches
 from lshdb.documents.formats.column_values import json_values
-from lshdb.documents.formats.columns import reading_errors, said_by_arrow
-from lshdb.documents.formats.jsonl import key_of
-from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
+from lshdb.documents.formats.columns import keys_of, reading_errors, said_by_arrow
+from lshdb.documents.formats.parquet import BUFFER_BYTES, parquet_batches
 from lshdb.documents.formats.passthrough import (
     MARKS,
     Block,
@@ -32,6 +32,9 @@ from lshdb.documents.io.sources import Source
 from lshdb.documents.io.streams import load_arrow
 
 __all__ = ["open_arrow", "open_parquet"]
+
+_GROUP_BYTES = 256 * 2**20
+"""Rows of a row group that are held, decoded, before they are written."""
 
 
 class _Columns(RecordFile):
@@ -58,11 +61,14 @@ class _Columns(RecordFile):
                 number += len(batch)
 
     def _block(self, batch: Any, start: int) -> Block:
+        arrow, _ = load_arrow()
         keys: list[str | None]
         if self._fields.row_keys:
             keys = [f"{self.source.key}:{start + i}" for i in range(1, len(batch) + 1)]
         else:
-            keys = [key_of({"": key}, "") for key in _column(batch, self._fields.key_name)]
+            place = batch.schema.get_field_index(self._fields.key_name)
+            row_keys = keys_of(arrow, batch.column(place))
+            keys = [None if each.reason is not None else each.key for each in row_keys]
         names = batch.schema.names
         return Block(keys, lambda field: _values(batch, field), names.__contains__, batch)
 
@@ -81,12 +87,15 @@ class _Columns(RecordFile):
 
 
 class _Parquet(_Columns):
-    def __init__(self, source: Source, opened: Any, fields: Fields) -> None:
+    def __init__(self, source: Source, opened: Any, file: BinaryIO, fields: Fields) -> None:
         super().__init__(source, opened.schema_arrow, fields)
-        self._opened = opened
+        self._opened, self._file = opened, file
 
     def _batches(self) -> Iterator[Any]:
-        yield from self._opened.iter_batches(batch_size=batch_rows(self._opened.metadata))
+        arrow, _ = load_arrow()
+        batches = parquet_batches(self._opened, self._file, self._file.fileno(), None)
+        for batch in small_batches(arrow, batches):
+            yield full_batch(arrow, batch, self._schema)
 
     def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
         return _ParquetWriter(self._opened, out, is_marked)
@@ -101,7 +110,7 @@ def open_parquet(source: Source, file: BinaryIO, fields: Fields) -> Iterator[Rec
             opened = stack.enter_context(
                 parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
             )
-        yield _Parquet(source, opened, fields)
+        yield _Parquet(source, opened, file, fields)
 
 
 class _Arrow(_Columns):
@@ -151,12 +160,6 @@ def _arrow_errors() -> Iterator[None]:
         yield
     except reading_errors(arrow) as error:
         raise BrokenSourceError(f"cannot be read: {said_by_arrow(error)}") from error
-
-
-def _column(batch: Any, name: str) -> list[object]:
-    column = batch.schema.get_field_index(name)
-    found: list[object] = [None] * len(batch) if column < 0 else batch.column(column).to_pylist()
-    return found
 
 
 def _values(batch: Any, name: str) -> list[object]:
@@ -217,7 +220,7 @@ class _ParquetWriter(Writer):
         groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         self._group_rows = max([1, *groups])
         self._held: list[Any] = []
-        self._n_held = 0
+        self._n_held = self._held_bytes = 0
         self._writer = parquet.ParquetWriter(
             out, self._schema, **_how_written(metadata, MARKS if is_marked else ())
         )
@@ -229,12 +232,13 @@ class _ParquetWriter(Writer):
             self._held.append(batch.slice(0, room))
             self._n_held += len(self._held[-1])
             batch = batch.slice(room)
-            if self._n_held == self._group_rows:
+            self._held_bytes += self._held[-1].nbytes
+            if self._n_held == self._group_rows or self._held_bytes >= _GROUP_BYTES:
                 self._write_group()
 
     def _write_group(self) -> None:
         table = self._arrow.Table.from_batches(self._held, schema=self._schema)
-        self._held, self._n_held = [], 0
+        self._held, self._n_held, self._held_bytes = [], 0, 0
         self._writer.write_table(table.unify_dictionaries(), row_group_size=self._group_rows)
 
     def close(self) -> None:
