@@ -269,7 +269,8 @@ def test_every_format_has_an_entry_and_a_reader() -> None:
     read = {one.reads.partition(".")[0] for one in FORMATS.values()}
     assert read == modules - {
         "__init__", "registry", "rows", "objects", "columns", "passed_columns", "passthrough",
-        "json_arrays", "quotes", "http_answers", "column_values", "json_text",
+        "json_arrays", "quotes", "http_answers", "column_values", "json_text", "arrow_pieces",
+        "column_sizes", "parquet_pages",
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "full_batch",
     "full_type",
     "leaf_types",
+    "mapped_type",
     "repeats",
     "small_batches",
 ]
@@ -194,24 +195,24 @@ def first_bytes(arrow: Any, column: Any) -> int:
 
 def full_type(arrow: Any, kind: Any) -> Any:
     """Return a type with values in the place of references to a dictionary."""
-    return _mapped_type(
+    return mapped_type(
         arrow, kind, lambda one: one.value_type if arrow.types.is_dictionary(one) else one
     )
 
 
-def _mapped_type(arrow: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
+def mapped_type(arrow: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
     """Return a type with each type inside lists and structures changed."""
     types = arrow.types
     if types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return arrow.struct(
-            [each.with_type(_mapped_type(arrow, each.type, change)) for each in fields]
+            [each.with_type(mapped_type(arrow, each.type, change)) for each in fields]
         )
     if types.is_map(kind):
         return arrow.map_(
-            _mapped_type(arrow, kind.key_type, change), _mapped_type(arrow, kind.item_type, change)
+            mapped_type(arrow, kind.key_type, change), mapped_type(arrow, kind.item_type, change)
         )
     if types.is_list(kind) or types.is_large_list(kind):
-        field = kind.value_field.with_type(_mapped_type(arrow, kind.value_type, change))
+        field = kind.value_field.with_type(mapped_type(arrow, kind.value_type, change))
         return arrow.list_(field) if types.is_list(kind) else arrow.large_list(field)
     return change(kind)

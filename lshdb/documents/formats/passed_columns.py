@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
-from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
+from lshdb.documents.formats.arrow import ipc_batches, is_ipc_file, open_ipc
 from lshdb.documents.formats.column_sizes import full_batch, small_batches
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import keys_of, reading_errors, said_by_arrow
@@ -123,7 +123,7 @@ class _Arrow(_Columns):
         self._is_file = is_ipc_file(file)
 
     def _batches(self) -> Iterator[Any]:
-        yield from read_batches(open_ipc(self._ipc, self._file, None))
+        yield from ipc_batches(self._file, self._file.fileno(), None)
 
     def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
         schema = _marked(self._schema) if is_marked else self._schema
