@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from lshdb import InputError
 from lshdb.documents import read_documents
 from lshdb.documents.document import BrokenSourceError
-from lshdb.documents.formats.json_arrays import split_array
+from lshdb.documents.formats.json_arrays import beginning, split_array
 from lshdb.documents.io.streams import CHUNK
 
 pytestmark = pytest.mark.fast
@@ -82,7 +83,7 @@ def test_json_lines_under_the_name_of_json(name: str, tmp_path: Path, read: Read
     "content",
     [
         json.dumps(ROWS[0]), json.dumps(ROWS[0]) + "\n", json.dumps(ROWS[0], indent=2),
-        json.dumps(ROWS[0] | {"text": "x\n" * 5000}), json.dumps({"a": ROWS}), "[1, 2]", "7", " ",
+        json.dumps(ROWS[0] | {"text": "x\n" * 5000}), json.dumps({"a": ROWS}), "[1, 2]", "7",
         "not JSON", '"x"', json.dumps({"text": "x" * 5000}, indent=1) + "\n",
     ],
 )  # fmt: skip
@@ -180,3 +181,34 @@ def test_memory_is_one_element_and_one_chunk(tmp_path: Path, read: Read) -> None
     finally:
         tracemalloc.stop()
     assert count == 4_002 and peak < 10 * CHUNK
+
+
+def test_white_space_before_records_is_neither_held_nor_joined(read_bytes: Read) -> None:
+    row = b'{"id": "a", "text": "x"}'
+    for content, n in (
+        (b"[" + row + b"]", 1),
+        (b"[ \n" + row + b", " + row.replace(b'"a"', b'"b"') + b"]", 2),
+        (row + b"\n" + row.replace(b'"a"', b'"b"') + b"\n", 2),
+    ):
+        parts = (b" " * 2**18 if number % 2 else b" \n" * 2**17 for number in range(400))
+        start, chunks = beginning(itertools.chain(parts, [content[:1], b" " * 2**18, content[1:]]))
+        data = b"".join(chunks)
+        assert start == (b"[{" if content[:1] == b"[" else b"{")
+        assert data.count(b"\n", 0, data.find(row[:1])) >= 200 * 2**17
+        assert len(data) < 200 * 2**17 + 2**19 + 100
+        for blanks in (b"", b"\n", b"\xef\xbb\xbf \n"):
+            documents, rejected = read_bytes(blanks + content, input_format="json")
+            assert len(documents) == n and rejected == []
+
+
+CUT = [b'\xef\xbb\xbf[{"a":1}]', b' \n{"a"', b"[", b"", b"\xef\xbb", b"7"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("content", CUT)
+def test_the_beginning_does_not_depend_on_how_it_is_cut(content: bytes, size: int) -> None:
+    parts = (content[at : at + size] for at in range(0, len(content), size))
+    start, chunks = beginning(parts)
+    assert b"".join(chunks).strip() == content.strip()
+    text = content.removeprefix(b"\xef\xbb\xbf").strip()
+    assert text.startswith(start) and start[:1] == text[:1]

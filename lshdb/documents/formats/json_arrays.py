@@ -23,6 +23,7 @@ from lshdb.documents.io.streams import OpenFile, without_bom
 __all__ = ["beginning", "read_array", "split_array"]
 
 _SPACE = b" \t\r\n"
+_LINE_FEEDS = 2**16
 _NOT_SPACE = re.compile(rb"[^ \t\r\n]")
 _STRUCTURE = re.compile(rb'["{}\[\],]')
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -30,23 +31,37 @@ _OPENING, _CLOSING, _QUOTE, _COMMA = b"{[", b"}]", ord('"'), ord(",")
 
 
 def beginning(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first bytes that are no white space, at least two, and all chunks."""
+    """Return the first bytes that are no white space, at least two, and all chunks.
+
+    White space before them is not held: line feeds come back, and in an array nothing does.
+    """
     taken: list[bytes] = []
     start = b""
-    while len(start) < 2:
+    n_lines = 0
+    while len(start) < 2 or BOM_UTF8.startswith(start):
         try:
             chunk = next(chunks, None)
         except BrokenSourceError as error:
-            return start, itertools.chain(taken, _failing(error))
+            return start, itertools.chain(_line_feeds(n_lines), taken, _failing(error))
         if chunk is None:
             break
-        taken.append(chunk)
-        start = b"".join(taken).removeprefix(BOM_UTF8).lstrip(_SPACE)
+        is_blank = not chunk.strip(_SPACE)
+        if not is_blank or (start and start != b"["):
+            taken.append(chunk)
+        elif not start:
+            n_lines += chunk.count(b"\n")
+        start = (start + chunk).removeprefix(BOM_UTF8).lstrip(_SPACE)
         if start[:1] == b"[":
             start = b"[" + start[1:].lstrip(_SPACE)
-        elif start:
+        elif start and not BOM_UTF8.startswith(start):
             break
-    return start[:2], itertools.chain(taken, chunks)
+    return start[:2], itertools.chain(_line_feeds(n_lines), taken, chunks)
+
+
+def _line_feeds(count: int) -> Iterator[bytes]:
+    """Yield that many line feeds, some thousand at a time."""
+    for at in range(0, count, _LINE_FEEDS):
+        yield b"\n" * min(_LINE_FEEDS, count - at)
 
 
 def _failing(error: Exception) -> Iterator[bytes]:
