@@ -28,7 +28,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.store import Store
-from lshdb.storage.tables.bodies import Body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import Body, raw_body
 from lshdb.storage.tables.records import verified_row
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
@@ -159,7 +159,7 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
     for one in snapshot.whole_documents():
         body: Body = None
         if one.form is not None and one.body is not None:
-            body = unpack_body(
+            body = snapshot.codec.unpack(
                 one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
             )
         elif params.keeps_texts:

@@ -115,7 +115,7 @@ def add_documents(
     waiting = callers_function(on_wait)
     with (
         Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer,
-        Ahead(family, workers=workers, expects_new=writer.began_empty) as ahead,
+        Ahead(family, writer.codec, workers=workers, expects_new=writer.began_empty) as ahead,
     ):
         given = items.by_blocks() if isinstance(items, DocumentStream) else items
         batches = in_batches(
@@ -400,7 +400,7 @@ class _Filling:
         self.is_full = False
         self._end_part()
         if self._is_dense:  # whose bodies are their contents
-            hashed = hash_bodies(batch.bodies, packs=False)
+            hashed = hash_bodies(batch.bodies)
             batch.body_hashes = hashed.hashes
             batch.sizes = [self._family.params.dim] * len(hashed.hashes)
             batch.contents = Contents(batch.bodies, hashed.hashes, [0] * len(hashed.hashes))

@@ -30,7 +30,7 @@ from lshdb.ingest.batch import (
     sign_in_threads,
 )
 from lshdb.signatures.family import Family, SignedTexts
-from lshdb.storage.tables.bodies import pack_bodies, raw_body
+from lshdb.storage.tables.bodies import BodyCodec, raw_body, train_dictionary
 from lshdb.threads import Task, Workers
 
 __all__ = ["PART_CHARACTERS", "PART_DOCUMENTS", "Ahead", "Part"]
@@ -65,6 +65,8 @@ class Ahead:
     Parameters
     ----------
     family : Family
+    codec : BodyCodec
+        Of the index; if it has no dictionary yet, one is trained on the first texts.
     workers : int
         Threads that work at a time, the caller's included; the results do not depend on it.
     expects_new : bool
@@ -80,13 +82,18 @@ class Ahead:
         Whether most documents of the next batch are probably new.
     """
 
-    def __init__(self, family: Family, *, workers: int, expects_new: bool) -> None:
+    def __init__(
+        self, family: Family, codec: BodyCodec, *, workers: int, expects_new: bool
+    ) -> None:
         self._family = family
+        self._codec = codec
+        self._may_train = not codec.dictionary
         self._workers = workers
         self.expects_new = expects_new
         self.has_threads = workers > 1
         self._threads = Workers(workers - 1)
         self._packs = family.params.keeps_texts
+        self._packs_ahead = self._packs and not self._may_train
         self.takes_texts = family.takes_texts
         self._signed: SignedTexts | None = None
 
@@ -130,7 +137,8 @@ class Ahead:
         if sum(len(texts.hashes) for _, texts in known) == n:
             signed = _joined([texts for _, texts in known])
             batch.contents = Contents(range(n), signed.hashes, signed.n_unassigned, signed)
-            batch.bodies = [None] * n  # as large as all the rest, and needed no more
+            if not (self._packs and b"" in batch.packed):
+                batch.bodies = [None] * n  # as large as all the rest, and needed no more
             return
         batch.contents = Contents([None] * n, [b""] * n, [0] * n)
         for start, texts in known:
@@ -162,8 +170,11 @@ class Ahead:
         if self._packs and b"" in batch.packed:
             unpacked = [place for place in places if not batch.packed[place]]
             raws = [raw_body(batch.bodies[place])[1] for place in unpacked]
-            for place, packed in zip(unpacked, pack_bodies(raws), strict=True):
+            if self._may_train:
+                self._train(raws)
+            for place, packed in zip(unpacked, self._codec.pack_many(raws), strict=True):
                 batch.packed[place] = packed
+        batch.codec = self._codec
         self._signed = contents.signed
         return contents.at(places)
 
@@ -186,15 +197,26 @@ class Ahead:
         rows[~known], counts[~known] = sign_in_threads(others, self._family, workers=self._workers)
         return rows, counts
 
+    def _train(self, raws: list[bytes]) -> None:
+        """Train the dictionary of the index on the first texts that are enough for one."""
+        dictionary = train_dictionary(raws)
+        if dictionary is not None:
+            self._may_train = False
+            self._codec = BodyCodec(dictionary)
+            self._packs_ahead = True
+
+    def _codec_ahead(self) -> BodyCodec | None:
+        return self._codec if self._packs_ahead else None
+
     def _is_plain(self, body: Any) -> bool:
         return self.takes_texts and type(body) is str and len(body) <= _LONG
 
     def _sign(self, texts: list[str]) -> tuple[HashedBodies, SignedTexts]:
-        hashed = hash_texts(texts, packs=self._packs)
+        hashed = hash_texts(texts, self._codec_ahead())
         return hashed, self._family.sign_texts(texts, PERSON_OF_TEXTS)
 
     def _pack(self, bodies: list[Any]) -> tuple[HashedBodies, None]:
-        return hash_bodies(bodies, packs=self._packs), None
+        return hash_bodies(bodies, self._codec_ahead()), None
 
     def _sign_late(self, batch: Batch, contents: Contents, places: Sequence[int]) -> None:
         """Sign, and pack, texts whose bodies alone were hashed."""
@@ -203,18 +225,18 @@ class Ahead:
         tasks = [self._threads.submit(self._sign, some) for some in chunks]
         done = [task.result(helps=True) for task in tasks]
         _put(contents, places, _joined([signed for _, signed in done]))
-        if self._packs:
+        if all(hashed.packed for hashed, _ in done):
             packed = chain.from_iterable(hashed.packed for hashed, _ in done)
-            for place, one in zip(places, packed, strict=True):
-                batch.packed[place] = one
+            for place, frame in zip(places, packed, strict=True):
+                batch.packed[place] = frame
 
 
 def _hash_texts(texts: list[str]) -> tuple[HashedBodies, None]:
-    return hash_texts(texts, packs=False), None
+    return hash_texts(texts), None
 
 
 def _hash(bodies: list[Any]) -> tuple[HashedBodies, None]:
-    return hash_bodies(bodies, packs=False), None
+    return hash_bodies(bodies), None
 
 
 def _put(contents: Contents, places: Iterable[int], texts: SignedTexts) -> None:

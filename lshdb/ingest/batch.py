@@ -19,7 +19,13 @@ from lshdb.documents import Document
 from lshdb.signatures.family import Family, SignedTexts
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.sets import split_digests
-from lshdb.storage.tables.bodies import HEADER_BYTES, RAW_HEADERS, hash_body, pack_bodies, raw_body
+from lshdb.storage.tables.bodies import (
+    HEADER_BYTES,
+    WITHOUT_DICTIONARY,
+    BodyCodec,
+    hash_body,
+    raw_body,
+)
 from lshdb.storage.tables.records import row_checksum
 from lshdb.threads import work_ahead
 from lshdb.tokenizers import naming_text
@@ -96,6 +102,8 @@ class Batch:
     forms : list of str
     packed : list of bytes
         What the table ``content`` holds of each; empty where no text is stored.
+    codec : BodyCodec
+        What packed them.
     times : list of (str, str)
         When each document first and last came in; empty where that is the time of the run.
     fields : dict of int to str
@@ -120,6 +128,7 @@ class Batch:
     fields: dict[int, str] = field(default_factory=dict)
     contents: Contents | None = None
     cut: list[tuple[str, int]] = field(default_factory=list)
+    codec: BodyCodec = WITHOUT_DICTIONARY
     is_last: bool = False
 
 
@@ -132,30 +141,29 @@ class HashedBodies:
     packed: list[bytes]
 
 
-def hash_bodies(bodies: Iterable[Any], *, packs: bool) -> HashedBodies:
-    """Hash bodies of any kind, and pack them if asked to."""
+def hash_bodies(bodies: Iterable[Any], codec: BodyCodec | None = None) -> HashedBodies:
+    """Hash bodies of any kind, and pack them if there is a codec."""
     forms, raws, hashes = [], [], []
     for body in bodies:
         form, raw = raw_body(body)
         forms.append(form)
         hashes.append(hash_body(form, raw))
-        if packs:
+        if codec is not None:
             raws.append(raw)
-    return HashedBodies(forms, hashes, pack_bodies(raws))
+    return HashedBodies(forms, hashes, [] if codec is None else codec.pack_many(raws))
 
 
-def hash_texts(texts: list[str], *, packs: bool) -> HashedBodies:
-    """Hash texts, and pack them if asked to, by the kernel: without the interpreter's lock."""
+def hash_texts(texts: list[str], codec: BodyCodec | None = None) -> HashedBodies:
+    """Do the same for texts by the kernel, without the interpreter's lock."""
     kernel = compiled()
     hashes = bytearray(16 * len(texts))
-    made = kernel.hash_texts(
-        texts, PERSON_OF_TEXTS, RAW_HEADERS if packs else None, HEADER_BYTES, hashes
-    )
+    headers = None if codec is None else codec.raw_headers
+    made = kernel.hash_texts(texts, PERSON_OF_TEXTS, headers, HEADER_BYTES, hashes)
     packed: list[bytes] = []
-    if packs:
+    if codec is not None:
         packed, plain = made
-        for place, one in zip(plain, pack_bodies([packed[at] for at in plain]), strict=True):
-            packed[place] = one
+        for place, frame in zip(plain, codec.pack_many([packed[at] for at in plain]), strict=True):
+            packed[place] = frame
     return HashedBodies(["text"] * len(texts), split_digests(hashes), packed)
 
 

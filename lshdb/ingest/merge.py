@@ -163,5 +163,6 @@ def _batch_of(
             [one.content_hash for one in documents],
             [one.n_unassigned for one in documents],
         ),
+        codec=snapshot.codec,
         is_last=is_last,
     )

@@ -716,7 +716,9 @@ class Run:
             replaced=replaced,
         )
         if self.params.keeps_texts:
-            columns = [doc_ids, _chosen(batch.forms, places), _chosen(batch.packed, places)]
+            packed, sizes = _chosen(batch.packed, places), _chosen(batch.sizes, places)
+            frames = transaction.fit_bodies(packed, sizes, batch.codec)
+            columns = [doc_ids, _chosen(batch.forms, places), frames]
             transaction.put_bodies(columns, replaced=replaced)
 
 

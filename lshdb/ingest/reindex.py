@@ -32,7 +32,7 @@ from lshdb.signatures.families import MOST_BODIES, family_of, params_for
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
-from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -90,7 +90,7 @@ def reindex_store(
         store.reading() as snapshot,
         Store.making(path, params, place=place) as made,
         Writer(made, lock_timeout=0.0) as writer,
-        Ahead(changed, workers=workers, expects_new=True) as ahead,
+        Ahead(changed, writer.codec, workers=workers, expects_new=True) as ahead,
     ):
         made.use_orders(BandOrders(params.cut))
         last = snapshot.last_batch()
@@ -228,7 +228,7 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]
     for one in snapshot.whole_documents():
         if one.form is None or one.body is None:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
-        body = unpack_body(
+        body = snapshot.codec.unpack(
             one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
         )
         yield _StoredText(one.key, body, one.source, fields(one), one.added_at, one.last_seen_at)

@@ -84,7 +84,7 @@ def _unite(batch: Batch, place: int, stored: Any, stored_hash: bytes) -> None:
         return
     listed = sorted(urls)
     body: Any = "\n".join(listed) if isinstance(stored, str) else listed
-    hashed = hash_bodies([body], packs=False)
+    hashed = hash_bodies([body])
     batch.bodies[place], batch.packed[place] = body, b""  # packed with the others later
     batch.forms[place], batch.body_hashes[place] = hashed.forms[0], hashed.hashes[0]
     batch.sizes[place] = len(body) if isinstance(body, str) else sum(map(len, body))

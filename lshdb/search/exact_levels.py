@@ -25,7 +25,7 @@ from lshdb.search.components import component_roots
 from lshdb.search.verification import points_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
-from lshdb.storage.tables.bodies import size_of_body, unpack_bodies, unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, size_of_body
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
@@ -97,6 +97,9 @@ class TextSource(Protocol):
     def n_chars_of(self, doc_id: int) -> object:
         """Return the length of a document from its row; None if there is no row."""
 
+    def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
+        """Return what unpacks some of the texts that were read last."""
+
 
 class _TwoSources:
     """Texts of two indexes: signature i of the first is number 2 i, of the second 2 i + 1."""
@@ -118,6 +121,10 @@ class _TwoSources:
     def n_chars_of(self, doc_id: int) -> object:
         """Return the length of a document of the index that was read last."""
         return self._current.n_chars_of(doc_id)
+
+    def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
+        """Return that of the index that was read last."""
+        return self._current.codec_for(frames)
 
 
 class LevelsAcross:
@@ -218,6 +225,8 @@ class _Group:
         Their place in the memory of a :class:`_Sets`.
     rows : list of (signature_id, doc_id, form, packed)
         The texts as they are stored.
+    codec : BodyCodec
+        What unpacks them.
     body : object
         Instead, one long body.
     block : Block or None
@@ -226,6 +235,7 @@ class _Group:
 
     slot: int
     rows: list[tuple[int, int, str, bytes]]
+    codec: BodyCodec
     body: Any = None
     block: Block | None = None
 
@@ -257,7 +267,9 @@ class _Sets:
                 self._needed[number // _GROUP_TEXTS] = block
         return missing
 
-    def group(self, rows: list[tuple[int, int, str, bytes]], block: int) -> _Group:
+    def group(
+        self, rows: list[tuple[int, int, str, bytes]], block: int, codec: BodyCodec
+    ) -> _Group:
         """Return a new group, with a place for each text; it stays until this block is done."""
         if not self._free:
             self._free.append(len(self._parts))
@@ -271,7 +283,7 @@ class _Sets:
         first, ids = slot * _GROUP_TEXTS, [row[0] for row in rows]
         self._needed[slot], self._ids[slot] = block, ids
         self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
-        return _Group(slot, rows)
+        return _Group(slot, rows, codec)
 
     def fill(self, group: _Group, hashes: NDArray[np.uint64], counts: Ids) -> None:
         """Put the sets of a group where they belong; an empty group gives its slot back."""
@@ -361,7 +373,7 @@ class _SetLevels(ExactLevels):
                 if last is not None:
                     yield last
                 last = group
-            last = last or self._sets.group([], self._begun)
+            last = last or self._sets.group([], self._begun, WITHOUT_DICTIONARY)
             last.block = block
             yield last
 
@@ -369,13 +381,18 @@ class _SetLevels(ExactLevels):
         """Read some texts, in groups."""
         sets, block, n_found = self._sets, self._begun, 0
         held: list[tuple[int, int, str, bytes]] = []
-        room = _GROUP_BYTES
+        room, codec = _GROUP_BYTES, WITHOUT_DICTIONARY
         for rows in self._source.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
             n_found += len(rows)
+            fitting = self._source.codec_for(row[3] for row in rows)
+            if held and codec is not fitting:
+                yield sets.group(held, block, codec)
+                held, room = [], _GROUP_BYTES
+            codec = fitting
             for row in rows:
                 size = size_of_body(row[3])
                 if held and (size is None or size > room or len(held) == _GROUP_TEXTS):
-                    yield sets.group(held, block)
+                    yield sets.group(held, block, codec)
                     held, room = [], _GROUP_BYTES
                 held.append(row)
                 if size is not None:
@@ -383,19 +400,19 @@ class _SetLevels(ExactLevels):
                     continue
                 _, doc_id, form, packed = row
                 length = partial(self._source.n_chars_of, doc_id)
-                group = sets.group(held, block)
-                group.body = unpack_body(form, packed, n_chars=length, doc_id=doc_id)
+                group = sets.group(held, block, codec)
+                group.body = codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
                 yield group
                 held, room = [], _GROUP_BYTES
         if held:
-            yield sets.group(held, block)
+            yield sets.group(held, block, codec)
         if n_found < len(missing):
             message = f"the text of signature {min(sets.missing(missing, block))} is missing"
             raise DamageError(message, hint="run lshdb check")
 
     def _shingled(self, group: _Group) -> tuple[_Group, NDArray[np.uint64], Ids]:
         rows = [row[1:] for row in group.rows]
-        bodies = unpack_bodies(rows) if group.body is None else [group.body]
+        bodies = group.codec.unpack_many(rows) if group.body is None else [group.body]
         group.rows, group.body = [], None
         family = self._family
         hashes, counts = family.sets(family.contents(bodies))

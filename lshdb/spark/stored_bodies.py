@@ -127,7 +127,7 @@ def _other_batches(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         bodies = stored_bodies(params, batch.column("body"))
-        digests = [digest.hex() for digest in hash_bodies(bodies, packs=False).hashes]
+        digests = [digest.hex() for digest in hash_bodies(bodies).hashes]
         is_other = np.array(digests) != np.array(batch.column("body_hash").to_pylist())
         yield batch.select(["doc_id"]).filter(pa.array(is_other))
 
@@ -170,8 +170,8 @@ def _hashed(family: Family, column: pa.Array) -> tuple[list[Any], list[bytes]]:
     elif _are_weights(column):
         bodies = [{token: body[token] for token in sorted_texts(body)} for body in bodies]
     elif pa.types.is_string(column.type) and compiled() is not None:
-        return bodies, hash_texts(bodies, packs=False).hashes
-    return bodies, hash_bodies(bodies, packs=False).hashes
+        return bodies, hash_texts(bodies).hashes
+    return bodies, hash_bodies(bodies).hashes
 
 
 def _are_weights(column: pa.Array) -> bool:

@@ -49,6 +49,7 @@ from lshdb.storage.rowfiles.generations import (
     is_settled,
 )
 from lshdb.storage.rowfiles.layouts import described_layouts
+from lshdb.storage.tables.bodies import BodyCodec
 from lshdb.storage.transactions.diagnosis import damage_behind
 from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snapshot
 
@@ -548,7 +549,16 @@ class Store:
         file_name, _, _, _, banding = answer.state
         self._check_banding(banding)
         # Another generation is checked before it is used.
-        return QueryAnswer(answer, generation) if file_name == generation.name else None
+        if file_name != generation.name:
+            return None
+        return QueryAnswer(answer, generation, self._codec)
+
+    def _codec(self) -> BodyCodec:
+        """Return what unpacks the bodies of the index; asks the database once."""
+        if self.database.codec is not None:
+            return self.database.codec
+        with self.reading() as snapshot:
+            return snapshot.codec
 
     def diagnose(self, error: Exception) -> None:
         """Raise a DamageError instead of an error caused by damaged rows.

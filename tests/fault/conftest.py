@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb.storage.tables.bodies import unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
@@ -131,7 +131,7 @@ def upgraded(
             "SELECT key, form, body FROM document JOIN content USING (doc_id)"
         ).fetchall()
     database.close()
-    documents = {key: unpack_body(form, body) for key, form, body in rows}
+    documents = {key: WITHOUT_DICTIONARY.unpack(form, body) for key, form, body in rows}
     disk = Disk(path.parent)
     log = str(folder / "log")
     steps = ("upgrade", "cluster", "add_few")

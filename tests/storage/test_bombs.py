@@ -11,7 +11,7 @@ import pytest
 
 from lshdb import DamageError, Index
 from lshdb.storage.dialects.sqlite.text_function import LONGEST_VALUE
-from lshdb.storage.tables.bodies import most_bytes, pack_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, most_bytes, raw_body
 from tests.cli.conftest import MEASURED, MODULE, environment
 
 if sys.version_info >= (3, 14):
@@ -106,7 +106,7 @@ def test_a_bomb_in_a_statement_is_not_made_whatever_its_document_says(path: Path
 @pytest.mark.parametrize("n_chars", [None, 0, 10, -1, "many", 3 * 2**20])
 def test_the_bound_is_the_length_of_the_document(frame: bytes, form: str, n_chars: object) -> None:
     with pytest.raises(DamageError, match=rf"has more than {most_bytes(form, n_chars):,} bytes"):
-        unpack_body(form, frame, n_chars=n_chars)
+        WITHOUT_DICTIONARY.unpack(form, frame, n_chars=n_chars)
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
@@ -114,12 +114,14 @@ def test_a_text_is_read_up_to_four_bytes_a_character(extra: int) -> None:
     n_chars = 400_000
     raw = ("\U0001f600" * n_chars + "aaa").encode()[: 4 * n_chars + extra]
     body = raw[: len(raw) // 4 * 4] + b"a" * (len(raw) % 4)
-    for packed in (pack_body(body), zstd.compress(body)):
+    for packed in (WITHOUT_DICTIONARY.pack(body), zstd.compress(body)):
         if extra > 0:
             with pytest.raises(DamageError, match="its document 400,000 characters"):
-                unpack_body("text", packed, n_chars=n_chars)
+                WITHOUT_DICTIONARY.unpack("text", packed, n_chars=n_chars)
         else:
-            assert unpack_body("text", packed, n_chars=lambda: n_chars) == body.decode()
+            assert (
+                WITHOUT_DICTIONARY.unpack("text", packed, n_chars=lambda: n_chars) == body.decode()
+            )
 
 
 def test_the_length_is_asked_for_where_the_text_is_long() -> None:
@@ -130,9 +132,9 @@ def test_the_length_is_asked_for_where_the_text_is_long() -> None:
         return 2**21
 
     for size in (10, 1_000, 2**20):
-        unpack_body("text", pack_body(b"a" * size), n_chars=length)
+        WITHOUT_DICTIONARY.unpack("text", WITHOUT_DICTIONARY.pack(b"a" * size), n_chars=length)
     assert not asked
-    unpack_body("text", pack_body(b"a" * (2**20 + 1)), n_chars=length)
+    WITHOUT_DICTIONARY.unpack("text", WITHOUT_DICTIONARY.pack(b"a" * (2**20 + 1)), n_chars=length)
     assert asked
 
 
@@ -141,7 +143,10 @@ def test_the_length_is_asked_for_where_the_text_is_long() -> None:
 )
 def test_any_list_of_tokens_comes_back(tokens: list[str]) -> None:
     form, raw = raw_body(tokens)
-    assert unpack_body(form, pack_body(raw), n_chars=sum(map(len, tokens))) == tokens
+    assert (
+        WITHOUT_DICTIONARY.unpack(form, WITHOUT_DICTIONARY.pack(raw), n_chars=sum(map(len, tokens)))
+        == tokens
+    )
 
 
 def test_weights_come_back() -> None:
@@ -149,21 +154,21 @@ def test_weights_come_back() -> None:
     form, raw = raw_body(weights)
     n_chars = sum(map(len, weights))
     assert len(raw) <= most_bytes(form, n_chars) and len(raw) <= 34 * n_chars
-    assert unpack_body(form, pack_body(raw), n_chars=n_chars) == weights
+    assert WITHOUT_DICTIONARY.unpack(form, WITHOUT_DICTIONARY.pack(raw), n_chars=n_chars) == weights
 
 
 def test_a_second_frame_is_damage() -> None:
-    packed = pack_body(b"a" * 300)
+    packed = WITHOUT_DICTIONARY.pack(b"a" * 300)
     for more in (packed, bomb(2**22), b"a"):
         with pytest.raises(DamageError, match="followed by other bytes"):
-            unpack_body("text", packed + more, n_chars=300)
+            WITHOUT_DICTIONARY.unpack("text", packed + more, n_chars=300)
 
 
 @pytest.mark.parametrize("cut", [1, 100, 5_000])
 def test_a_long_frame_that_was_cut_is_damage(cut: int) -> None:
     packed = bomb(2**24)
     with pytest.raises(DamageError, match="cannot be decoded"):
-        unpack_body("text", packed[: max(20, len(packed) - cut)], n_chars=2**24)
+        WITHOUT_DICTIONARY.unpack("text", packed[: max(20, len(packed) - cut)], n_chars=2**24)
 
 
 @pytest.mark.sqlite("a row is changed behind its back")

@@ -103,7 +103,7 @@ def test_an_older_schema_is_refused_until_upgraded(tmp_path: Path, place: dict[s
     Index.create(path, **place).close()
     assert Index.upgrade(path) == (migrations.SCHEMA_REVISION, migrations.SCHEMA_REVISION)
     revision(path, place, "0000")
-    with pytest.raises(FormatError, match="revision 0000; this version needs 0007") as caught:
+    with pytest.raises(FormatError, match="revision 0000; this version needs 0008") as caught:
         Index.open(path)
     assert "lshdb upgrade" in (caught.value.hint or "")
     revision(path, place, "9999")
@@ -128,7 +128,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
         (scripts / "versions" / version.name).write_text(version.read_text())
     (scripts / "versions" / "9000.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
-        "revision, down_revision = '9000', '0007'\n"
+        "revision, down_revision = '9000', '0008'\n"
         "def upgrade():\n"
         "    op.add_column('batch', sa.Column('extra', sa.Text))\n"
         "    op.create_table('extra', sa.Column('x', sa.Text))\n"
@@ -269,7 +269,7 @@ def test_alembic_works_from_a_checkout(tmp_path: Path, place: dict[str, str]) ->
     command.check(alembic_config(path))
     config = alembic_config(path)
     command.current(config)
-    assert "0007 (head)" in config.stdout.getvalue()
+    assert "0008 (head)" in config.stdout.getvalue()
     execute(path, place, "CREATE TABLE extra (x INTEGER)")
     with pytest.raises(CommandError, match="extra"):
         command.check(alembic_config(path))

@@ -14,6 +14,7 @@ import pytest
 
 from lshdb import DamageError, Index, ParameterError, QueryError
 from lshdb.storage.dialects.sqlite.sqlite_guard import LONGEST_VALUE
+from lshdb.storage.tables.bodies import BodyCodec
 
 Make = Callable[..., Index]
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
@@ -282,9 +283,7 @@ def test_texts_that_take_too_long_are_stopped(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few rows, and so few steps of SQLite's machine, with a slow text in each."""
-    from lshdb.storage.dialects.sqlite import text_function
-
-    plain = text_function.unpack_plain
+    plain = BodyCodec.unpack_plain
     taken: list[int] = []
 
     def slowly(*given: object, **named: object) -> str:
@@ -292,7 +291,7 @@ def test_texts_that_take_too_long_are_stopped(
         time.sleep(0.15)
         return plain(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(text_function, "unpack_plain", slowly)
+    monkeypatch.setattr(BodyCodec, "unpack_plain", slowly)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40) "
     with pytest.raises(QueryError, match=r"longer than 0\.3 s"):
         list(index.sql(many + "SELECT text(doc_id + 0 * x) FROM c, document", timeout=0.3))
@@ -301,12 +300,10 @@ def test_texts_that_take_too_long_are_stopped(
 
 @pytest.mark.sqlite("its function")
 def test_a_signal_while_a_text_is_read(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lshdb.storage.dialects.sqlite import text_function
-
     def interrupted(*_: object, **__: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(text_function, "unpack_plain", interrupted)
+    monkeypatch.setattr(BodyCodec, "unpack_plain", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(index.sql("SELECT text(1)"))
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.errors import LshdbError
+from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
-from lshdb.storage.tables.bodies import are_as_written, hash_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
@@ -83,7 +83,17 @@ def document_findings(
         "n_chars "
         "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
     )
-    compared = work_ahead(partial(_compared, keeps_texts=keeps_texts), _some(rows), workers=workers)
+    try:
+        codec = snapshot.codec
+    except DamageError as error:
+        where = "table text_dictionary"
+        yield Finding("text", where, error.message, "the texts that were stored with it")
+        codec = WITHOUT_DICTIONARY
+    compared = work_ahead(
+        partial(_compared, codec=codec, keeps_texts=keeps_texts),
+        _some(rows),
+        workers=workers,
+    )
     for some, texts in compared:
         for row, of_text in zip(some, texts, strict=True):
             doc_id, key, signature_id, n_shingles, batch_id = row[:5]
@@ -123,15 +133,17 @@ def _some(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
 
 
 def _compared(
-    some: list[Sequence[Any]], *, keeps_texts: bool
+    some: list[Sequence[Any]], *, codec: BodyCodec, keeps_texts: bool
 ) -> tuple[list[Sequence[Any]], list[str]]:
     """Return rows of documents with texts, and what is wrong with each text."""
     if not keeps_texts:
         return some, [""] * len(some)
     stored = [row[5:] for row in some]  # body_hash, form, body, n_chars
-    written = are_as_written([(form, packed, body_hash) for body_hash, form, packed, _ in stored])
+    written = codec.are_as_written(
+        [(form, packed, body_hash) for body_hash, form, packed, _ in stored]
+    )
     return some, [
-        "" if is_whole else _text_finding(form, packed, body_hash, n_chars)
+        "" if is_whole else _text_finding(codec, form, packed, body_hash, n_chars)
         for is_whole, (body_hash, form, packed, n_chars) in zip(written, stored, strict=True)
     ]
 
@@ -154,12 +166,14 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
                 yield Finding("vectors", where, what, f"document {key}")
 
 
-def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object) -> str:
+def _text_finding(
+    codec: BodyCodec, form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object
+) -> str:
     """Return what is wrong with a stored text; empty if nothing is."""
     if packed is None or form is None:
         return "the text is missing"
     try:
-        _, raw = raw_body(unpack_body(form, packed, n_chars=n_chars))
+        _, raw = raw_body(codec.unpack(form, packed, n_chars=n_chars))
     except LshdbError as error:
         return error.message
     return "" if hash_body(form, raw) == body_hash else "the text is not the one written"

@@ -27,7 +27,7 @@ from lshdb.storage.dialects.base import Session
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation, is_generation
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
-from lshdb.storage.tables.bodies import Body, hash_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, Body, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -93,6 +93,14 @@ class Evidence:
 
     # Texts
 
+    @functools.cached_property
+    def codec(self) -> BodyCodec:
+        """What unpacks texts; without a dictionary where that is damaged."""
+        try:
+            return self._snapshot.codec
+        except LshdbError:
+            return WITHOUT_DICTIONARY
+
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
         """Return the texts of some documents that can be read and decoded, by doc_id."""
         session = self._snapshot.session
@@ -105,7 +113,7 @@ class Evidence:
             half = len(doc_ids) // 2
             return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
         found = (
-            (doc_id, _decoded(form, packed, functools.partial(self._length, doc_id)))
+            (doc_id, _decoded(self.codec, form, packed, functools.partial(self._length, doc_id)))
             for doc_id, form, packed in rows
         )
         return {doc_id: text for doc_id, text in found if text is not None}
@@ -285,11 +293,11 @@ def _n_chars(body: str | list[str]) -> int:
     return len(body) if isinstance(body, str) else sum(map(len, body))
 
 
-def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
+def _decoded(codec: BodyCodec, form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
     """Return a stored text; if its form is damaged, in the first form that can be read."""
     for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
         try:
-            body = unpack_body(likely, packed, n_chars=length)
+            body = codec.unpack(likely, packed, n_chars=length)
             named, raw = raw_body(body)
             return Text(named, packed, body, hash_body(named, raw))
         except (LshdbError, ValueError, TypeError, AttributeError):

@@ -292,7 +292,11 @@ class Rebuild:
                 (
                     [one.doc_id for one in documents],
                     [text.form for text in proved],
-                    [text.packed for text in proved],
+                    transaction.fit_bodies(
+                        [text.packed for text in proved],
+                        [one.n_chars for one in documents],
+                        self.evidence.codec,
+                    ),
                 )
             )
         kept = {one.doc_id for one in documents}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Engine
 
+    from lshdb.storage.tables.bodies import BodyCodec
+
 __all__ = [
     "BAND_SQL",
     "BUCKET_SQL",
@@ -82,6 +84,8 @@ class Database(ABC):
     """Whether a repair opens it, although it may differ from how it was made."""
     answers_at_once: ClassVar[bool] = False
     """Whether :meth:`Reader.ask` does anything."""
+    codec: BodyCodec | None = None
+    """What unpacks its texts, once a dictionary of them was read: an index keeps the first one."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -431,7 +435,7 @@ class Session(ABC):
 
     def __init__(self, database: Database, *, is_reader: bool) -> None:
         self.database = database
-        self._is_reader = is_reader
+        self.is_reader = is_reader
 
     @property
     @abstractmethod
@@ -440,7 +444,7 @@ class Session(ABC):
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement whose rows fit in memory."""
-        if not self._is_reader:
+        if not self.is_reader:
             return self._run(sql, parameters)
         try:
             return Rows(self._run(sql, parameters), self.database)
@@ -452,7 +456,7 @@ class Session(ABC):
         try:
             rows: list[tuple[Any, ...]] = self._run(sql, parameters).fetchall()
         except self.database.driver_errors as error:
-            if not self._is_reader:
+            if not self.is_reader:
                 raise
             raise self.database.translation(error) from error
         return rows

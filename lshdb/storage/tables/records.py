@@ -27,7 +27,12 @@ import orjson
 
 from lshdb.errors import DamageError, no_document
 from lshdb.storage.dialects.base import Rows, Session
-from lshdb.storage.tables.bodies import unpack_body
+from lshdb.storage.tables.bodies import (
+    WITHOUT_DICTIONARY,
+    BodyCodec,
+    codec_of,
+    needs_dictionary,
+)
 
 __all__ = [
     "BATCH_COLUMNS",
@@ -339,6 +344,36 @@ class RowReader:
 
     # Texts
 
+    def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
+        """Return what unpacks some frames; the dictionary is read if one of them needs it.
+
+        Raises
+        ------
+        DamageError
+            The dictionary is not what was written.
+        """
+        return self.codec if any(map(needs_dictionary, frames)) else WITHOUT_DICTIONARY
+
+    @functools.cached_property
+    def codec(self) -> BodyCodec:
+        """What packs and unpacks the bodies of the index, with its dictionary if it has one.
+
+        Raises
+        ------
+        DamageError
+            The dictionary is not what was written.
+        """
+        database = self.session.database
+        if database.codec is None:
+            row = self.execute("SELECT body, hash FROM text_dictionary").fetchone()
+            if row is None:
+                return WITHOUT_DICTIONARY  # a later commit may bring one
+            codec = codec_of(*row)
+            if not self.session.is_reader:
+                return codec  # its own transaction may have brought it, and fail
+            database.codec = codec
+        return database.codec
+
     def body(self, doc_id: int) -> Any:
         """Return the text or tokens of a document; None if texts are not stored.
 
@@ -354,7 +389,7 @@ class RowReader:
         ).fetchone()
         if row is None:
             return None
-        return unpack_body(*row[:3], n_chars=row[3], doc_id=doc_id)
+        return self.codec_for([row[1]]).unpack(*row[:3], n_chars=row[3], doc_id=doc_id)
 
     def n_chars_of(self, doc_id: int) -> object:
         """Return the length of a document from its row; None if there is no row."""
@@ -379,7 +414,8 @@ class RowReader:
         for chunk in chunks(signature_ids):
             for signature_id, doc_id, form, packed in self._bodies(chunk, documents):
                 length = functools.partial(self.n_chars_of, doc_id)
-                yield signature_id, unpack_body(form, packed, n_chars=length, doc_id=doc_id)
+                codec = self.codec_for([packed])
+                yield signature_id, codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
 
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
@@ -441,7 +477,9 @@ class RowReader:
                 f"JOIN document USING (doc_id) WHERE {self.session.in_list('doc_id')}",
                 (self.session.encode_list(chunk),),
             ):
-                yield doc_id, unpack_body(form, packed, body_hash, n_chars=n_chars, doc_id=doc_id)
+                codec = self.codec_for([packed])
+                body = codec.unpack(form, packed, body_hash, n_chars=n_chars, doc_id=doc_id)
+                yield doc_id, body
 
     # Kept fields
 

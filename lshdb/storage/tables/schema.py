@@ -159,6 +159,21 @@ content = Table(
     _reference("doc_id", "document.doc_id"),
 )
 
+text_dictionary = Table(
+    "text_dictionary",
+    metadata,
+    Column(
+        "dictionary_id",
+        Whole,
+        CheckConstraint("dictionary_id = 1", name="single"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("hash", LargeBinary(16), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""What zstd compresses the texts of the index with; trained on the first of them."""
+
 kept_field = Table(
     "kept_field",
     metadata,

@@ -23,7 +23,7 @@ from lshdb.errors import DamageError
 from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, extend_blocks
 from lshdb.storage.runs.posting_runs import PostingRuns
 from lshdb.storage.store import Store
-from lshdb.storage.tables.bodies import pack_body
+from lshdb.storage.tables.bodies import BodyCodec, hash_body, train_dictionary
 from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.tables.records import (
     StoredDocument,
@@ -264,6 +264,35 @@ class WriteTransaction:
             )
         self.session.insert_columns(content.name, content.columns.keys(), columns)
 
+    def fit_bodies(
+        self, frames: Sequence[bytes], n_chars: Sequence[int], codec: BodyCodec
+    ) -> Sequence[bytes]:
+        """Return frames that a codec made so that the index can unpack them.
+
+        An index without a dictionary takes that of the codec, and keeps it.
+
+        Parameters
+        ----------
+        frames : sequence of bytes
+        n_chars : sequence of int
+            The length of each body in the row of its document.
+        codec : BodyCodec
+
+        Raises
+        ------
+        DamageError
+            A frame cannot be decoded.
+        """
+        own = self.snapshot.codec
+        if own.dictionary == codec.dictionary or not codec.dictionary:
+            return frames
+        if own.dictionary:
+            return own.repacked(frames, n_chars, codec)
+        row = (1, codec.dictionary, hash_body("dictionary", codec.dictionary))
+        self.session.insert_rows("text_dictionary", ("dictionary_id", "body", "hash"), [row])
+        self.snapshot.codec = codec
+        return frames
+
     def put_fields(self, rows: Sequence[tuple[int, str]], *, replaced: Sequence[int] = ()) -> None:
         """Insert rows of ``kept_field`` (doc_id, JSON object); those of ``replaced`` go first."""
         if replaced:
@@ -364,9 +393,15 @@ def load_documents(
     """Insert rows of ``document``, all but the checksum, and (doc_id, form, raw body)."""
     if rows:
         transaction.insert_documents(list(zip(*with_checksums(rows), strict=True)))
-    packed = [(doc_id, form, pack_body(raw)) for doc_id, form, raw in bodies]
-    if packed:
-        transaction.put_bodies(list(zip(*packed, strict=True)))
+    raw_bodies = list(bodies)
+    if not raw_bodies:
+        return
+    doc_ids, forms, raws = zip(*raw_bodies, strict=True)
+    codec = transaction.snapshot.codec
+    if not codec.dictionary:
+        codec = BodyCodec(train_dictionary(raws) or b"")
+    frames = transaction.fit_bodies(codec.pack_many(raws), [len(raw) for raw in raws], codec)
+    transaction.put_bodies([doc_ids, forms, frames])
 
 
 def load_releases(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:

@@ -29,7 +29,7 @@ from lshdb.storage.orders.order_file import OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
 from lshdb.storage.runs.posting_runs import Postings, check_ids
-from lshdb.storage.tables.bodies import unpack_body
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, needs_dictionary
 from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, may_be_key
 
 if TYPE_CHECKING:
@@ -683,10 +683,15 @@ class QueryAnswer:
         The answer for the bucket keys of the query.
     generation : Generation
         The row files of that state; they have been recognised, or are on another host.
+    codec : callable
+        Gives what unpacks bodies that need the dictionary.
     """
 
-    def __init__(self, answer: Answer, generation: Generation) -> None:
+    def __init__(
+        self, answer: Answer, generation: Generation, codec: Callable[[], BodyCodec]
+    ) -> None:
         self._answer = answer
+        self._codec = codec
         self._generation = generation
         self._n_signatures = answer.state[1]
 
@@ -732,4 +737,5 @@ class QueryAnswer:
         for one in signature_ids:
             if one in bodies:
                 form, packed, n_chars, doc_id = bodies[one]
-                yield one, unpack_body(form, packed, n_chars=n_chars, doc_id=doc_id)
+                codec = self._codec() if needs_dictionary(packed) else WITHOUT_DICTIONARY
+                yield one, codec.unpack(form, packed, n_chars=n_chars, doc_id=doc_id)

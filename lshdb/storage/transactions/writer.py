@@ -167,6 +167,7 @@ class Writer:
                 snapshot.check_row_files(is_writer=True)
         self._began = snapshot.n_signatures
         self.began_empty = self._began == 0
+        self.codec = snapshot.codec
         if snapshot.has_signatures:
             store.clear_leftovers(snapshot)
 

@@ -106,7 +106,7 @@ class PostgresSession(Session):
         except psycopg.Error as error:  # also from closing the cursor
             if self.connection.closed:
                 cursor.close()
-            if not self._is_reader:
+            if not self.is_reader:
                 raise
             raise self.database.translation(error) from error
 

@@ -205,14 +205,14 @@ class SqliteSession(Session):
         A reader keeps it for as long as nobody commits: it takes 12 us, and more pages.
         """
         connection = self._connection
-        if self._is_reader and connection.kept and connection.kept[0] == connection.version:
+        if self.is_reader and connection.kept and connection.kept[0] == connection.version:
             kept: tuple[str, int, int, str, str] = connection.kept[1]
             return kept
         row = self.execute(_STATE_SQL).fetchone()
         if row is None:
             return None
         state = (*row[:3], row[3] or "", row[4])
-        if self._is_reader:
+        if self.is_reader:
             connection.kept = connection.version, state
         return state
 

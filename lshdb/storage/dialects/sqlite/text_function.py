@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable
 
 from lshdb.errors import QueryError
-from lshdb.storage.tables.bodies import unpack_plain
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, codec_of, needs_dictionary
 
 __all__ = ["LONGEST_VALUE", "register_text"]
 
@@ -46,11 +46,20 @@ def register_text(
     failed : callable
         Told what was raised, before SQLite drops it.
     """
+    codecs: list[BodyCodec] = []
+
+    def codec() -> BodyCodec:
+        if not codecs:
+            row = connection.execute("SELECT body, hash FROM text_dictionary").fetchone()
+            if row is None:
+                return WITHOUT_DICTIONARY  # a later commit may bring one
+            codecs.append(codec_of(*row))
+        return codecs[0]
 
     def text(doc_id: object) -> str | None:
         try:
             before()
-            return _text(connection, doc_id)
+            return _text(connection, codec, doc_id)
         except BaseException as error:
             failed(error)
             raise
@@ -58,7 +67,9 @@ def register_text(
     connection.create_function("text", 1, text, deterministic=True)
 
 
-def _text(connection: sqlite3.Connection, doc_id: object) -> str | None:
+def _text(
+    connection: sqlite3.Connection, codec: Callable[[], BodyCodec], doc_id: object
+) -> str | None:
     """Return a text; tokens as JSON; None for no document, and where no text is stored."""
     if doc_id is None:
         return None
@@ -73,4 +84,5 @@ def _text(connection: sqlite3.Connection, doc_id: object) -> str | None:
     form, body, n_chars = found
     if not (isinstance(form, str) and isinstance(body, bytes)):
         body = b""  # which no frame is: the message names the document
-    return unpack_plain(form, body, n_chars=n_chars, doc_id=doc_id, most=LONGEST_VALUE)
+    unpacking = codec() if needs_dictionary(body) else WITHOUT_DICTIONARY
+    return unpacking.unpack_plain(form, body, n_chars=n_chars, doc_id=doc_id, most=LONGEST_VALUE)
