@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def bodies() -> dict[str, str]:
 
 
 def said(index: Index) -> list[Any]:
-    """What the index answers, and holds: rows without times, and files."""
+    """What the index answers, and holds: rows without times, and files without their segments."""
     found: list[Any] = [sorted(pair_set(index)), index.check(), index.stats().vector_bytes]
     keys = [key for (key,) in index.sql("SELECT key FROM document ORDER BY doc_id").rows]
     found += [(key, index.show(key).plain_body, index.show(key).copies) for key in keys]
@@ -42,7 +43,7 @@ def said(index: Index) -> list[Any]:
         kept = [place for place, name in enumerate(result.columns) if name != "checksum"]
         found.append([tuple(row[place] for place in kept) for row in result.rows])
     for path in sorted(index.path.glob("*.npy")):
-        found.append((path.name, path.read_bytes()))
+        found.append((re.sub(r"\.[0-9a-f]{16}\.", ".", path.name), path.read_bytes()))
     return found
 
 
