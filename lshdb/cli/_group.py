@@ -139,7 +139,7 @@ class LazyGroup(click.Group):
                 )
             meant = _MEANT.get(args[0].lower(), "")
             if not meant:
-                meant = " or ".join(difflib.get_close_matches(args[0], COMMANDS, n=3))
+                meant = " or ".join(difflib.get_close_matches(args[0].lower(), COMMANDS, n=3))
             hint = f"; did you mean {meant}?" if meant else ""
             raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -44,6 +44,8 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
     said = error.format_message().removesuffix(".")
     if ctx and isinstance(error, click.NoSuchOption) and isinstance(ctx.command, click.Group):
         return f"{said[:1].lower()}{said[1:]}; the options of a command come after it", see
+    if ctx and isinstance(error, click.NoSuchOption) and len(error.option_name) == 2:
+        return f"no such option {error.option_name}{_options_like(ctx, error.option_name)}", see
     hint = see
     if ctx and (extra := re.search(r"unexpected extra arguments? \((.*)\)", said)):
         hint = f"{_usage(ctx)}; {see}"
@@ -61,6 +63,13 @@ def _usage(ctx: click.Context) -> str:
         if isinstance(param, click.Option) and param.required
     ]
     return " ".join([ctx.command_path, *pieces, *needed])
+
+
+def _options_like(ctx: click.Context, short: str) -> str:
+    """Return the options that a short one may stand for."""
+    options = [option for param in ctx.command.params for option in param.opts]
+    meant = sorted(option for option in options if option.startswith(f"-{short}"))
+    return f"; did you mean {', '.join(meant[:4])}?" if meant else ""
 
 
 def _names(ctx: click.Context) -> set[str]:

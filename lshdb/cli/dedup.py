@@ -274,7 +274,9 @@ def _check_usage(
         *files, last = paths
         is_output = bool(files) and not _is_input(last)
         where = (
-            "-o FILE or -o FOLDER/" if paths == (last,) and os.path.isfile(last) else "-o FOLDER/"
+            "-o FILE, -o FOLDER/, or -o - for standard output"
+            if paths == (last,) and os.path.isfile(last)
+            else "-o FOLDER/"
         )
         if is_output:
             where = f"-o {last}"

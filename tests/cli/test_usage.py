@@ -186,6 +186,15 @@ def test_one_dash_where_two_are_meant(run: Run) -> None:
     assert Path("out.tsv").exists()
 
 
+def test_short_names_that_are_none(run: Run) -> None:
+    said = run("query", "i.lshdb", "-t", "words", code=2).stderr
+    assert said.startswith("error: no such option -t; did you mean --text, ")
+    assert "--threshold" in said
+    assert "did you mean --key" in run("query", "i.lshdb", "-k", "base", code=2).stderr
+    assert run("pairs", "i.lshdb", "-z", code=2).stderr.startswith("error: no such option -z\n")
+    assert "did you mean pairs or spark?" in run("PAIRS", "i.lshdb", code=2).stderr
+
+
 def test_options_before_the_command_and_the_index_before_it(run: Run) -> None:
     said = run("--threshold", "0.8", "pairs", "i.lshdb", code=2).stderr
     assert "the options of a command come after it" in said
