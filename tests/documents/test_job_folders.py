@@ -97,6 +97,19 @@ def test_names_without_an_ending_never_outvote_parquet(put: Put) -> None:
 
 
 @pytest.mark.fast
+def test_a_job_may_write_names_without_an_ending(put: Put) -> None:
+    path = put("_SUCCESS", "day=1/x.parquet", "_tmp.1/x.parquet")
+    for folder in ("day=1", "_tmp.1"):
+        (path / folder / "x.parquet").rename(path / folder / "000000_0")
+    keys, rejected, counts = read()
+    assert (keys, rejected, counts.left_out["markers"]) == (["k1"], [], 2)
+    put(**{"day=2/part-00000": ROW + ROW.replace("a", "b"), "day=3/part-00000": "A text."})
+    keys, rejected, counts = read()
+    assert keys == ["k1", "t/day=3/part-00000"] and rejected == []
+    assert counts.left_out["other"] == 1
+
+
+@pytest.mark.fast
 def test_a_partition_may_begin_with_an_underscore(put: Put) -> None:
     put("_day=1/part-0.parquet", "_day=2/part-0.parquet", "_SUCCESS", "_x/_day=3/part-0.parquet")
     keys, _, counts = read()

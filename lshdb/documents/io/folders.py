@@ -574,7 +574,14 @@ def kind_of_name(path: str) -> str:
     return "neutral" if re.fullmatch(_NEUTRAL, name) else "text"
 
 
-def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts, *, may: bool = True) -> bool:
+def holds_texts(
+    root: str,
+    paths: Sequence[str],
+    counts: WalkCounts,
+    *,
+    may: bool = True,
+    is_of_job: bool = False,
+) -> bool:
     """Return whether every file of a folder is one text, whatever its ending.
 
     Parameters
@@ -587,11 +594,13 @@ def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts, *, may: boo
         Takes a note if the folder holds texts as well as records.
     may : bool
         Whether that is possible; if not, only the note is wanted.
+    is_of_job : bool
+        Whether a job has left markers there, whose files of any format may have no ending.
     """
     kinds = [kind_of_name(path) for path in paths]
     n_records = kinds.count("records")
     n_texts = kinds.count("text")
-    if any(_needs_arrow(path) for path in paths):  # beside which jobs leave files of their own
+    if is_of_job or any(_needs_arrow(path) for path in paths):
         n_texts -= sum(
             kind == "text" and not ending_of(path) for path, kind in zip(paths, kinds, strict=True)
         )

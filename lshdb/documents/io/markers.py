@@ -100,8 +100,9 @@ def marker_of(path: str, root: str) -> str | None:
 
 def _holds_records(found: Sequence[Found], markers: Sequence[str | None]) -> bool:
     n_records = n_texts = 0
+    n_least = 0 if any(map(_is_of_job, filter(None, markers))) else 1
     for one, marker in zip(found, markers, strict=True):
         ending = ending_of(one.path)
         n_records += marker is None and format_of_name(one.path) is not None
         n_texts += kind_of_name(one.path) == "text" and ending not in ("", *_OF_PROGRAMS)
-    return n_records >= max(n_texts, 1)
+    return n_records >= max(n_texts, n_least)

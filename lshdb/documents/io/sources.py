@@ -585,10 +585,12 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
     OSError
         Its ``.gitignore`` cannot be read.
     """
-    found = how.without_markers(path, list(walk(path, entries, how.options, how.counts)))
+    every = list(walk(path, entries, how.options, how.counts))
+    found = how.without_markers(path, every)
     of_texts = how.is_open and holds_texts(
-        path, [one.path for one in found], how.counts, may=how.has_texts
-    )
+        path, [one.path for one in found], how.counts, may=how.has_texts,
+        is_of_job=len(found) < len(every),
+    )  # fmt: skip
     if not of_texts and how.may_be_records:
         found = without_stale_files(path, found, how.counts)
     return [_found_source(one, path, of_texts=of_texts) for one in found]
