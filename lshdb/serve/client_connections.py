@@ -3,7 +3,7 @@
 uvicorn's connection waits for ever for the rest of a head, and for a client that takes no answer.
 A few hundred sockets that send half a line would keep everybody out. Here a request must arrive
 within the time that it may take, and a client must go on taking its answer. Where all connections
-are taken, the one that has waited longest without a request makes room for the next.
+are taken, the one that has waited longest for a request, or is taking its answer, makes room.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from lshdb.serve.guard import Limits
 
 __all__ = ["Connection", "close_overdue"]
+
+_SETTLED = 0.2
+"""Seconds after which a connection makes room: its request may have come and not be read yet."""
 
 _GRACE = 1.0
 """Seconds after which a body that is late is cut off here; the guard answers before."""
@@ -51,13 +54,18 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Close others that wait, where there are as many connections as may be."""
         super().connection_made(transport)
-        others = [
-            one
-            for one in self.connections
-            if isinstance(one, Connection) and one is not self and one.may_make_room
-        ]
         n_over = len(self.connections) - self._limits.connections
         if n_over > 0:
+            now = self.loop.time()
+            least = 0.0 if n_over > self._limits.connections else _SETTLED
+            others = [
+                one
+                for one in self.connections
+                if isinstance(one, Connection)
+                and one is not self
+                and one.may_make_room
+                and now - one._since >= least
+            ]
             for one in sorted(others, key=lambda one: (one.is_arriving, one._since))[:n_over]:
                 one.cut()
 
@@ -85,14 +93,14 @@ class Connection(H11Protocol):
         return self.conn.their_state is h11.SEND_BODY
 
     @property
-    def is_answered(self) -> bool:
-        """Whether a request has arrived and has no answer yet."""
-        return self.cycle is not None and not self.cycle.response_complete
+    def is_asking(self) -> bool:
+        """Whether a request has arrived, or arrives, and no answer to it has begun."""
+        return self.cycle is not None and not self.cycle.response_started
 
     @property
     def may_make_room(self) -> bool:
         """Whether no whole request waits for its answer."""
-        return self.is_arriving or not self.is_answered
+        return self.is_arriving or not self.is_asking
 
     def cut(self) -> None:
         """End the connection at once, whatever has not been sent."""
@@ -101,7 +109,7 @@ class Connection(H11Protocol):
     def close_if_overdue(self, now: float) -> None:
         """End the connection if the client is late, takes nothing, or has gone."""
         unsent = self.transport.get_write_buffer_size()
-        if not unsent or unsent < self._unsent:
+        if unsent != self._unsent or not unsent:  # more is written only when some was taken
             self._taken_at = now
         self._unsent = unsent
         waited = now - self._since
@@ -112,7 +120,7 @@ class Connection(H11Protocol):
         elif (
             (self.is_arriving and waited > self._limits.seconds + _GRACE)
             or now - self._taken_at > self._limits.seconds
-            or (self.is_answered and self._has_hung_up())
+            or (self.is_asking and self._has_hung_up())
         ):
             self.cut()
 

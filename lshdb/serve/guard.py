@@ -84,6 +84,9 @@ class Limits:
 _SHORT_BODY = 2**16
 """Bytes of a body that is always read: a few long ones keep nobody from asking."""
 
+_PIECE = 2**18
+"""Bytes of an answer that are handed over at once, so that a long one holds up no other."""
+
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NO_PAGES = ("/api/", "/assets/", "/health", "/metrics", "/openapi.json")
 
@@ -145,7 +148,15 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
-            await send(message)
+            body = message.get("body", b"")
+            if len(body) <= _PIECE:
+                await send(message)
+                return
+            for start in range(0, len(body), _PIECE):  # waits until the client has taken the last
+                piece = body[start : start + _PIECE]
+                has_more = start + _PIECE < len(body) or message.get("more_body", False)
+                await send({**message, "body": piece, "more_body": has_more})
+                await asyncio.sleep(0)
 
         # The server leaves out the body of an answer to HEAD.
         asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope

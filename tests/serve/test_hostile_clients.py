@@ -11,6 +11,7 @@ import http.client
 import json
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,60 @@ def test_a_client_that_takes_no_answer_is_cut_off(place: tuple[str, int]) -> Non
         sock.settimeout(10)
         assert len(rest(sock)) < 4_900_000
     assert health(place) < 5
+
+
+def test_a_flood_of_connections_keeps_nobody_out(place: tuple[str, int]) -> None:
+    stop = threading.Event()
+
+    def flood() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                connect(place).close()
+
+    threads = [threading.Thread(target=flood) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            assert health(place) < 5
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_long_answers_that_nobody_takes_make_room(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, threshold=0.5) as index:
+        index.add([("long", " ".join(text(n) for n in range(8_000)))])
+    with server(path) as (process, netloc), contextlib.ExitStack() as opened:
+        host, _, port = netloc.partition(":")
+        place = host, int(port)
+        whole = answer_to(place, head("GET", "/api/documents/long"))
+        assert len(json.loads(whole.partition(b"\r\n\r\n")[2])["body"]) > 1_600_000
+        before = memory(process.pid)
+        for n in range(300):
+            sock = opened.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(place)
+            sock.sendall(head("GET", "/api/documents/long", close=False))
+            if n % 50 == 49:
+                time.sleep(1)
+                assert health(place) < 15
+        assert health(place) < 15
+        assert memory(process.pid) < before + 300 * 4
+
+
+def memory(pid: int) -> int:
+    """Return the MiB that a process has; 0 where nobody says so."""
+    with contextlib.suppress(OSError):
+        (line,) = [
+            line
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            if line.startswith("VmRSS")
+        ]
+        return int(line.split()[1]) // 1024
+    return 0
 
 
 def test_pipelined_requests_are_answered_one_after_the_other(place: tuple[str, int]) -> None:
