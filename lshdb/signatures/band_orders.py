@@ -5,6 +5,10 @@ file. It has three planes (uint32, shape (3, bands + 1, n)): for each band the n
 as their upper 32 bits and their lower 24, and beside each the row that it is of. Equal buckets are
 in order of row. The last of the orders is the content band's (``docs/format.md``).
 
+In a file, sums of the entries of the content band's order follow, a uint32 for each 64 of them. A
+look-up of a content compares the entries beside it with their sums: whoever finds none there signs
+and writes the content anew.
+
 Buckets are hashes, so a bucket's place follows from its value nearly: interpolation finds it with
 three or four reads of memory.
 """
@@ -28,11 +32,15 @@ from lshdb.signatures.kernels import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BandOrders", "reference_find", "reference_group", "reference_sort"]
+__all__ = ["SUMMED", "BandOrders", "reference_find", "reference_group", "reference_sort"]
 
 Planes: TypeAlias = "NDArray[np.uint32]"
 Place = tuple[Any, int, int, int]
 """Planes, or the descriptor of a file with them; rows; orders; and the signature of row 0."""
+
+SUMMED = 64
+"""Entries of a content band's order with one sum."""
+_FACTOR = 0x9E3779B97F4A7C15
 
 _LOWER_BITS = 24
 _BUCKET_MASK = 2**BUCKET_BITS - 1
@@ -58,6 +66,11 @@ class BandOrders:
         self._cut = cut
         self.name = f"{cut['bands']}x{cut['rows']}"
         self.n_orders = cut["bands"] + 1
+
+    @property
+    def n_summed(self) -> int:
+        """Entries of the content band's order with one sum."""
+        return SUMMED
 
     @property
     def reads_files(self) -> bool:
@@ -134,6 +147,10 @@ class BandOrders:
         keys[:, -1] = content_keys(content_hashes)
         return keys
 
+    def sums(self, entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the sums of an order's entries (shape (3, n)): uint32, shape (n / 64,) or more."""
+        return _sums(entries)
+
     def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
         """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
         return self.sort(self.keys_of(rows, content_hashes))
@@ -189,7 +206,8 @@ class BandOrders:
         OSError
             A file cannot be read.
         ValueError
-            It ends too early, or an order names a row that it does not have.
+            It ends too early, names a row that it does not have, or has other contents than were
+            written.
         """
         kernel = compiled()
         if kernel is None:
@@ -280,7 +298,7 @@ def reference_find(
     """Find by NumPy alone; what :meth:`BandOrders.find` must equal."""
     numbers, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for source, n, n_orders, first in places:
-        planes = np.frombuffer(source, dtype="<u4").reshape(3, n_orders, n)
+        planes, sums = _parts(source, n_orders, n)
         bands = bands_of(keys)
         bands = np.where(bands == CONTENT_BAND, n_orders - 1, bands)
         bands[(bands_of(keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
@@ -290,6 +308,8 @@ def reference_find(
             upper = (buckets >> _LOWER_BITS).astype("<u4")
             starts = np.searchsorted(planes[0, band], upper, "left")
             sizes = np.searchsorted(planes[0, band], upper, "right") - starts
+            if band == n_orders - 1 and len(sums):
+                _check_entries(planes[:, band], sums, starts, starts + sizes)
             at = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
             same = planes[1, band, at] == np.repeat(buckets & (2**_LOWER_BITS - 1), sizes)
             rows = planes[2, band, at[same]].astype(np.int64)
@@ -302,6 +322,45 @@ def reference_find(
     return np.bincount(number, minlength=len(keys)), np.concatenate(found)[order]
 
 
+def _parts(source: Any, n_orders: int, n: int) -> tuple[Planes, NDArray[np.uint32]]:
+    """Return the planes of an order in memory, and its sums, if it has some."""
+    words = np.frombuffer(source, dtype="<u4")
+    return words[: 3 * n_orders * n].reshape(3, n_orders, n), words[3 * n_orders * n :]
+
+
+def _sums(entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    n = entries.shape[1]
+    sums = np.zeros(-(-n // SUMMED), dtype="<u4")
+    with np.errstate(over="ignore"):
+        for first, size in ((0, SUMMED), (n - n % SUMMED, n % SUMMED)):
+            blocks = entries[:, first : n - n % SUMMED if size == SUMMED else n]
+            powers = np.full(size + 1, _FACTOR, dtype=np.uint64)
+            powers[:1] = 1
+            powers = np.cumprod(powers, dtype=np.uint64)[::-1]
+            if size and blocks.size:
+                of_planes = blocks.reshape(3, -1, size).astype(np.uint64) * powers[1:]
+                upper, lower, place = of_planes.sum(axis=2, dtype=np.uint64) + powers[0]
+                factor = np.uint64(_FACTOR)
+                total = ((upper * factor + lower) * factor + place) * factor
+                sums[first // SUMMED : first // SUMMED + len(total)] = total >> np.uint64(32)
+    return sums
+
+
+def _check_entries(
+    entries: NDArray[np.uint32],
+    sums: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> None:
+    """Compare entries, from before each start to each end, with their sums."""
+    n = entries.shape[1]
+    firsts, lasts = np.maximum(starts - 1, 0) // SUMMED, np.minimum(ends, n - 1) // SUMMED
+    for block in np.unique(np.concatenate([firsts, lasts])).tolist():
+        at = slice(block * SUMMED, (block + 1) * SUMMED)
+        if _sums(entries[:, at])[0] != sums[block]:
+            raise ValueError("an order ends too early, or is damaged")
+
+
 def reference_group(
     places: Sequence[Place], first: int, last: int, limit: int, *, above: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -312,7 +371,7 @@ def reference_group(
     for source, n, n_orders, start in places:
         if band >= n_orders - 1:
             continue
-        planes = np.frombuffer(source, dtype="<u4").reshape(3, n_orders, n)
+        planes, _ = _parts(source, n_orders, n)
         upper, lower, rows = planes[:, band].astype(np.int64)
         buckets = upper << _LOWER_BITS | lower
         inside = (buckets >= low) & (buckets <= high)

@@ -75,6 +75,7 @@ def test_kernel_and_reference_find_what_brute_force_finds(
     asked = rng.permutation(np.unique(np.concatenate([asked, asked ^ 1, asked ^ 2**55])))
     limit = int(rng.integers(1, len(keys) + 1))
     places: list[tuple[Any, int, int, int]] = []
+    summed: list[tuple[Any, int, int, int]] = []
     files: list[tuple[Any, int, int, int]] = []
     path = tmp_path_factory.mktemp("orders") / "planes"
     first = 0
@@ -83,7 +84,8 @@ def test_kernel_and_reference_find_what_brute_force_finds(
             planes = orders.sort(part)
             assert (planes == reference_sort(part)).all()
             places.append((planes.reshape(-1), len(part), bands + 1, first))
-            path.write_bytes(bytes(HEADER) + planes.tobytes())
+            summed.append((with_sums(orders, planes), *places[-1][1:]))
+            path.write_bytes(bytes(HEADER) + summed[-1][0])
             files.append((os.open(path, os.O_RDONLY), *places[-1][1:]))
             path.unlink()
             first += len(part)
@@ -95,20 +97,61 @@ def test_kernel_and_reference_find_what_brute_force_finds(
             for first, last in ((base, base + 2**56 - 1), (base + low, base + high)):
                 for above in (0, 1, 3):
                     groups = brute_groups(parts, band, first, last, limit, above)
-                    for given in (places, files):
+                    for given in (places, files, summed):
                         found_groups = orders.group(given, first, last, limit, above=above)
                         assert [each.tolist() for each in found_groups] == groups
-                    found_groups = reference_group(places, first, last, limit, above=above)
-                    assert [each.tolist() for each in found_groups] == groups
+                    for given in (places, summed):
+                        found_groups = reference_group(given, first, last, limit, above=above)
+                        assert [each.tolist() for each in found_groups] == groups
         for found in (
             orders.find(places, asked, limit),
             orders.find(files, asked, limit),
+            orders.find(summed, asked, limit),
             reference_find(places, asked, limit),
+            reference_find(summed, asked, limit),
         ):
             assert (found[0].tolist(), found[1].tolist()) == expected
     finally:
         for file in files:
             os.close(file[0])
+
+
+def with_sums(orders: BandOrders, planes: NDArray[np.uint32]) -> bytes:
+    """Planes as they lie in a file."""
+    return planes.tobytes() + orders.sums(planes[:, -1]).tobytes()
+
+
+@needs_kernel
+@settings(deadline=None, max_examples=150)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.sampled_from([1, 2, 63, 64, 65, 127, 128, 129, 1000]),
+    bit=st.integers(0, 31),
+    plane=st.integers(0, 2),
+)
+def test_a_damaged_entry_is_found_by_whoever_looks_beside_it(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, bit: int, plane: int
+) -> None:
+    """By kernel and reference, in memory and in a file, by contents that are there and others."""
+    orders, rng = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32}), np.random.default_rng(seed)
+    keys = some_keys(seed, n, 2, 2000)
+    planes = orders.sort(keys)
+    data = bytearray(with_sums(orders, planes))
+    place = int(rng.integers(n))
+    data[4 * ((plane * 3 + 2) * n + place) + bit // 8] ^= 1 << bit % 8
+    path = tmp_path_factory.mktemp("orders") / "order"
+    path.write_bytes(bytes(HEADER) + data)
+    near = planes[:, 2, place].astype(np.int64)
+    key = np.array([near[0] << 24 | near[1]], dtype=np.int64) | np.int64(-1 << 56)
+    with path.open("rb") as file:
+        for asked in (key, key + 1, key - 1):
+            for source in (file.fileno(), bytes(data)):
+                with pytest.raises(ValueError, match="damaged"):
+                    orders.find([(source, n, 3, 0)], asked, n)
+            with pytest.raises(ValueError, match=r"damaged|names a row"):
+                reference_find([(bytes(data), n, 3, 0)], asked, n)
+        # Bands have no sums, and what lies elsewhere in the file is no matter.
+        orders.find([(file.fileno(), n, 3, 0)], keys[:, 0], n)
 
 
 def test_a_row_that_does_not_exist_is_an_error() -> None:

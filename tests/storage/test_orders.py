@@ -508,7 +508,7 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     (name,) = names(path)
     good = (path / str(name)).read_bytes()
     n = name.last
-    planes = np.frombuffer(good, "<u4", offset=128).reshape(3, 17, n).copy()
+    planes = np.frombuffer(good, "<u4", offset=128, count=3 * 17 * n).reshape(3, 17, n).copy()
     if what == "a bucket":
         planes[1, 7, n // 2] ^= 1
     elif what == "a place":
@@ -521,7 +521,7 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
         planes[:, 9, 50] = planes[:, 9, 49]
     else:
         planes[0, 2, 5] ^= 2**30
-    data = good[:128] + planes.tobytes()
+    data = good[:128] + planes.tobytes() + good[128 + planes.nbytes :]
     if what == "bytes":
         (path / str(name)).write_bytes(data)
     else:
@@ -836,3 +836,64 @@ def test_a_commit_without_rows_leaves_no_segment(tmp_path: Path) -> None:
         assert list(index.sql(ends).rows) == [(9,)]
         numbers = "SELECT count(DISTINCT number), min(number) > 0 FROM segment"
         assert list(index.sql(numbers).rows) == [(1, 1)]
+
+
+def scramble(path: Path, how: str) -> None:
+    """Damage the contents of each order."""
+    for name in names(path):
+        data = bytearray((path / str(name)).read_bytes())
+        n = name.last - name.first
+        planes = np.frombuffer(data, "<u4", offset=128, count=3 * 17 * n).reshape(3, 17, n)
+        if how == "shuffled":
+            planes[:, 16] = planes[:, 16, np.random.default_rng(1).permutation(n)]
+        elif how == "shuffled buckets":
+            planes[:2, 16] = planes[:2, 16, np.random.default_rng(1).permutation(n)]
+        elif how == "other signatures":
+            planes[2, 16] = planes[2, 16, ::-1]
+        elif how == "zeros":
+            planes[:, 16] = 0
+        elif how == "ones":
+            planes[:, 16] = 2**32 - 1
+        elif how == "lower bits":
+            planes[1, 16] ^= 1
+        else:
+            data[128 + planes.nbytes :] = bytes(len(data) - 128 - planes.nbytes)
+        (path / str(name)).write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["shuffled", "shuffled buckets", "other signatures", "zeros", "ones", "lower bits", "sums"],
+)
+@pytest.mark.parametrize("n", [1, 5, 400, 3000])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_exact_copies_are_shared_where_the_order_of_contents_is_scrambled(
+    tmp_path: Path, how: str, n: int, is_own: bool
+) -> None:
+    if n == 1 and how in ("shuffled", "shuffled buckets", "other signatures"):
+        return  # one entry stays where it is
+    path = tmp_path / "x"
+    documents = prose("a", n)
+    with Index.create(path) as index:
+        index.add(documents)
+    scramble(path, how)
+    for name in names(path):
+        (path / str(name)).chmod(0o644 if is_own else 0o666)  # and is read, not mapped
+    again = [(f"again {key}", text) for key, text in documents]
+    with Index.open(path) as index:
+        assert index.add(again[:1]).copies == 1
+        result = index.add([*again[1:], *prose("b", 3)])
+        assert (result.copies, result.added) == (n - 1, n + 2)
+        assert index.check() == []
+        assert index.stats().signatures == n + 3
+    assert_same_postings(path)
+    with snapshot_of(path) as (snapshot, _):  # new rows were sorted with those of the damaged file
+        assert snapshot.postings._cover is not None
+        assert snapshot.postings._cover.n_covered == n + 3
+
+
+def test_sums_of_contents_are_few_and_at_the_end(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x") as index:
+        index.add(prose("a", 130))
+    (name,) = names(tmp_path / "x")
+    assert (tmp_path / "x" / str(name)).stat().st_size == 128 + 12 * 17 * 130 + 4 * 3

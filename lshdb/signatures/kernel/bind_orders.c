@@ -68,7 +68,7 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
         PyErr_SetString(PyExc_ValueError, "the shape of an order is out of range");
         return 0;
     }
-    *order = (Order){NULL, -1, (size_t)n, (size_t)n_orders, first};
+    *order = (Order){NULL, NULL, -1, (size_t)n, (size_t)n_orders, first};
     if (PyLong_Check(source)) {
         long descriptor = PyLong_AsLong(source);
         if (descriptor < 0 || descriptor > INT_MAX) {
@@ -82,7 +82,13 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
     if (PyObject_GetBuffer(source, buffer, PyBUF_SIMPLE))
         return 0;
     order->words = buffer->buf;
-    return is_length(buffer, multiply(multiply(n, n_orders), N_PLANES), 4, "an order");
+    Py_ssize_t n_words = multiply(multiply(n, n_orders), N_PLANES),
+               n_sums = (n + SUMMED - 1) / SUMMED;
+    if (n_words >= 0 && n_sums && buffer->len / 4 - n_words == n_sums) {
+        order->sums = order->words + n_words;
+        n_words += n_sums;
+    }
+    return is_length(buffer, n_words, 4, "an order");
 }
 
 static int take_orders(PyObject *list, Given *given)
@@ -117,7 +123,7 @@ static PyObject *say_failure(int failure)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (failure == ORDER_DAMAGED) {
         PyErr_SetString(PyExc_ValueError,
-                        "an order ends too early, or names a row it does not have");
+                        "an order ends too early, names a row it does not have, or is damaged");
         return NULL;
     }
     return say_why(failure);
@@ -128,8 +134,9 @@ PyDoc_STRVAR(find_keys_doc,
 "Return the signatures below limit in each of some buckets (int64), one bucket after the other, as bytes of\n"
 "int64, and put their numbers into counts (int64, one for each key). orders is a list of tuples (source, n,\n"
 "n_orders, first): planes as of sort_orders(), or the descriptor of a file with 128 bytes before them, and\n"
-"the signature of the first row. The last order of each is that of band 255. Raises OSError if a file cannot\n"
-"be read, and ValueError if it ends too early or names a row that it does not have.");
+"the signature of the first row. The last order of each is that of band 255; of a file, and of planes with\n"
+"sums behind them, its entries are compared with their sums. Raises OSError if a file cannot be read, and\n"
+"ValueError if it ends too early, names a row that it does not have, or a sum is another.");
 
 static PyObject *py_find_keys(PyObject *module, PyObject *args)
 {

@@ -187,6 +187,51 @@ void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *pl
             }
 }
 
+static int read_sum(const Order *order, size_t block, uint32_t *sum)
+{
+    size_t done = 0, n_words = N_PLANES * order->n_orders * order->n;
+    off_t offset = (off_t)(ORDER_HEADER + (n_words + block) * sizeof *sum);
+    while (done < sizeof *sum) {
+        ssize_t got =
+            pread(order->descriptor, (char *)sum + done, sizeof *sum - done, offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? ORDER_UNREADABLE : ORDER_DAMAGED;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+/* Compare entries, from the block of one to the block of another, with their sums. */
+static int check_entries(Row *uppers, Row *lowers, Row *places, size_t first, size_t last)
+{
+    const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
+    const Order *order = uppers->order;
+    for (size_t block = first / SUMMED; block <= last / SUMMED; block++) {
+        size_t begin = block * SUMMED;
+        size_t end = order->n - begin < SUMMED ? order->n : begin + SUMMED;
+        uint64_t upper = 1, lower = 1, place = 1;
+        for (size_t i = begin; i < end; i++) {
+            upper = upper * factor + at(uppers, i);
+            lower = lower * factor + at(lowers, i);
+            place = place * factor + at(places, i);
+        }
+        uint32_t sum = 0;
+        int failure = 0;
+        if (order->words)
+            sum = order->sums[block];
+        else
+            failure = read_sum(order, block, &sum);
+        if (failure)
+            return failure;
+        if (little_endian(sum)
+            != (uint32_t)((((upper * factor + lower) * factor + place) * factor) >> 32))
+            return ORDER_DAMAGED;
+    }
+    return 0;
+}
+
 int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found *found)
 {
     size_t band;
@@ -198,11 +243,13 @@ int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found
     place = order->words ? lower_bound(&uppers, upper, place) : search_row(&uppers, upper);
     if (uppers.failure)
         return uppers.failure;
-    if (place == order->n || at(&uppers, place) != upper)
+    int is_checked = band == order->n_orders - 1 && (order->sums || !order->words);
+    if (!is_checked && (place == order->n || at(&uppers, place) != upper))
         return uppers.failure;
     Row lowers, places;
     open_row(&lowers, order, LOWER, band);
     open_row(&places, order, PLACE, band);
+    size_t before = place ? place - 1 : 0;
     for (; place < order->n && at(&uppers, place) == upper; place++) {
         uint32_t there = at(&lowers, place);
         if (there > lower)
@@ -217,7 +264,14 @@ int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found
         if (order->first + (int64_t)local < limit && append(found, order->first + (int64_t)local))
             return WORK_MEMORY;
     }
-    return uppers.failure ? uppers.failure : lowers.failure ? lowers.failure : places.failure;
+    int failure = uppers.failure   ? uppers.failure
+                  : lowers.failure ? lowers.failure
+                                   : places.failure;
+    if (failure || !is_checked)
+        return failure;
+    size_t last = place < order->n ? place : order->n - 1;
+    failure = check_entries(&uppers, &lowers, &places, before, last);
+    return uppers.failure ? uppers.failure : failure;
 }
 
 /* A place in one band of a file, and the bucket there; past the end, the last number that there is. */

@@ -10,9 +10,14 @@
 enum { UPPER, LOWER, PLACE, N_PLANES };
 #define ORDER_HEADER 128
 
-/* The numbers are in memory, or else at ORDER_HEADER of an open file. */
+/* Behind the planes of a file there is a check sum for each SUMMED entries of its last order, that of
+   contents: whoever finds no such content there writes it anew, so the entries beside it must be true. */
+enum { SUMMED = 64 };
+
+/* The numbers are in memory, or else at ORDER_HEADER of an open file, which has sums. */
 typedef struct {
     const uint32_t *words;
+    const uint32_t *sums; /* of numbers in memory; NULL if there are none */
     int descriptor;
     size_t n, n_orders;
     int64_t first; /* the signature of place 0 */

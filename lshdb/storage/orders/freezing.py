@@ -223,11 +223,10 @@ def freeze_rows(
         name = write_orders(
             folder.directory,
             generation=generation.number,
-            cut=banding.name,
+            banding=banding,
             first=first,
             last=n_signatures,
             segment=segment,
-            n_orders=banding.n_orders,
             fill=fill,
         )
     except ValueError as error:

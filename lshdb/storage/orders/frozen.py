@@ -40,6 +40,14 @@ _READ_ENTRIES = 2**20
 Ids: TypeAlias = "NDArray[np.int64]"
 
 
+class DamagedOrderError(ValueError):
+    """A file is not what was written."""
+
+    def __init__(self, file: OrderFile, why: Exception) -> None:
+        super().__init__(f"{file.path}: {why}")
+        self.file = file
+
+
 class CommittedRows(Protocol):
     """The rows of one state of an index; a snapshot has them."""
 
@@ -128,10 +136,22 @@ class Cover:
         An add looks for its contents in many files. Each look-up brings some of a file into memory,
         more than it reads where the system keeps files in large pages. So a file is given back
         before the next one.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read.
+        DamagedOrderError
+            It does not have the contents that were written.
         """
         found = [np.empty(0, np.int64)]
         for number, place in enumerate(self._places):
-            found.append(self._banding.find([place], keys, self._n_signatures)[1])
+            try:
+                found.append(self._banding.find([place], keys, self._n_signatures)[1])
+            except ValueError as error:
+                if number >= len(self._files):
+                    raise
+                raise DamagedOrderError(self._files[number], error) from error
             if number < len(self._files):
                 self._files[number].rest()
         return np.concatenate(found)
@@ -240,6 +260,8 @@ class OrderFolder:
     def refuse(self, cover: Cover, error: Exception) -> None:
         """Do without a cover that has failed."""
         self.faults.append(str(error))
+        if isinstance(error, DamagedOrderError):
+            self.refused.add(error.file.name)  # its rows are sorted again
         kept = self._kept
         if kept is not None and kept[2] is cover:
             self._kept = (*kept[:2], None)
@@ -331,7 +353,7 @@ class OrderFolder:
             It cannot be used.
         """
         banding = self.banding
-        file = OrderFile(self.directory, name, banding.n_orders)
+        file = OrderFile(self.directory, name, banding)
         if file.words is None and not banding.reads_files:
             raise ValueError(f"{file.path} belongs to another user, and cannot be mapped")
         last = name.last - 1

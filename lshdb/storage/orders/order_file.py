@@ -4,11 +4,13 @@
 
 It is a plain ``.npy`` of uint32, shape (3, n_orders, n): for each band, and for the contents, the
 n buckets in order as their upper 32 and lower 24 bits, and beside each the signature's number,
-counted from FIRST. Committed rows never change, so neither does what the file says: it is written
-once, under a temporary name, and removed one day. Its name says which rows it covers, by which cut,
-the number that the commit of the last of them drew (table ``segment``), and the CRC-32 of all its
-bytes. Histories of an index that part, as two copies of it do, draw different numbers; so a file of
-one is not taken for the other's, however alike their rows are.
+counted from FIRST. Behind the array there are sums of the contents' entries, as
+:meth:`Banding.sums` gives them: an add that finds no content there writes it anew, so what it finds
+must be what was written. Committed rows never change, so neither does what the file says: it is
+written once, under a temporary name, and removed one day. Its name says which rows it covers, by
+which cut, the number that the commit of the last of them drew (table ``segment``), and the CRC-32
+of all its bytes. Histories of an index that part, as two copies of it do, draw different numbers;
+so a file of one is not taken for the other's, however alike their rows are.
 
 It is derived: without it, or where it is not as it should be, SQL gives the same answers.
 
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.disksort.descriptors import copy_range, read_at, sync_file
+from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.place.own_files import new_file, open_file
 from lshdb.storage.rowfiles.layouts import npy_header
@@ -84,6 +86,10 @@ class Banding(Protocol):
     def reads_files(self) -> bool:
         """Whether :meth:`find` takes the descriptor of a file."""
 
+    @property
+    def n_summed(self) -> int:
+        """How many entries have one sum."""
+
     def keys(self, rows: NDArray[Any], contents: dict[int, bytes] | None = None) -> Ids:
         """Return bucket keys (int64, shape (n, n_orders)), the content band's last.
 
@@ -92,6 +98,9 @@ class Banding(Protocol):
 
     def sort(self, keys: Ids) -> Planes:
         """Return the columns of keys, sorted: uint32, shape (3, n_orders, n)."""
+
+    def sums(self, entries: Planes) -> Planes:
+        """Return sums of the entries of the last order (shape (3, n)), for :meth:`find`."""
 
     def find(
         self, places: Sequence[tuple[Any, int, int, int]], keys: Ids, limit: int
@@ -196,8 +205,8 @@ class OrderFile:
     ----------
     directory : Path
     name : OrderName
-    n_orders : int
-        How many it must have.
+    banding : Banding
+        Says how many orders it must have.
 
     Attributes
     ----------
@@ -216,15 +225,15 @@ class OrderFile:
         It is not what its name says, or has another number of orders.
     """
 
-    def __init__(self, directory: Path, name: OrderName, n_orders: int) -> None:
+    def __init__(self, directory: Path, name: OrderName, banding: Banding) -> None:
         self.name = name
         self.n = name.last - name.first
-        self.n_orders = n_orders
+        self.n_orders = n_orders = banding.n_orders
         self.path = directory / str(name)
         self.descriptor = open_file(self.path, os.O_RDONLY)
         weakref.finalize(self, os.close, self.descriptor)
         there = os.fstat(self.descriptor)
-        size = HEADER_BYTES + 12 * n_orders * self.n
+        size = HEADER_BYTES + 12 * n_orders * self.n + 4 * -(-self.n // banding.n_summed)
         header = _header(n_orders, self.n)
         if there.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
@@ -324,11 +333,10 @@ def write_orders(
     directory: Path,
     *,
     generation: int,
-    cut: str,
+    banding: Banding,
     first: int,
     last: int,
     segment: int,
-    n_orders: int,
     fill: Callable[[int], None],
 ) -> OrderName:
     """Write a file of orders, sync it, and bring it to its place.
@@ -337,10 +345,9 @@ def write_orders(
     ----------
     directory : Path
     generation : int
-    cut : str
+    banding : Banding
     first, last : int
     segment : int
-    n_orders : int
     fill : callable
         Given a descriptor, it writes the planes behind the header.
 
@@ -350,10 +357,25 @@ def write_orders(
         The disk is full or failed; there is no such file then.
     """
     with new_file(directory / NEXT_NAME) as descriptor:
-        os.pwrite(descriptor, _header(n_orders, last - first), 0)
+        os.pwrite(descriptor, _header(banding.n_orders, last - first), 0)
         fill(descriptor)
+        _write_sums(descriptor, banding, last - first)
         sync_file(descriptor, data_only=True)
-        name = OrderName(first, last, generation, cut, segment, _crc32(descriptor))
+        name = OrderName(first, last, generation, banding.name, segment, _crc32(descriptor))
         os.rename(directory / NEXT_NAME, directory / str(name))
     sync_directory(directory)
     return name
+
+
+def _write_sums(descriptor: int, banding: Banding, n: int) -> None:
+    """Write the sums of the contents' entries behind the planes, which are there."""
+    end = HEADER_BYTES + 12 * banding.n_orders * n
+    step = _READ_BYTES // banding.n_summed * banding.n_summed
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        entries = np.empty((3, stop - start), dtype="<u4")
+        for plane in (UPPER, LOWER, PLACE):
+            at = ((plane + 1) * banding.n_orders - 1) * n + start
+            data = read_at(descriptor, 4 * (stop - start), HEADER_BYTES + 4 * at)
+            entries[plane] = np.frombuffer(data, dtype="<u4")
+        write_at(descriptor, banding.sums(entries).tobytes(), end + 4 * (start // banding.n_summed))
