@@ -166,7 +166,8 @@ class Index:
         Parameters
         ----------
         path : path-like
-            Directory to create. It must not exist; its parent must.
+            Directory to create. It must not exist; its parent must. A URL, ``:memory:`` and the
+            name of a file (``news.parquet``) are refused.
         metric : {"jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"}
             Measure of similarity or distance; see ``docs/families.md``.
         threshold : float, optional

@@ -52,6 +52,7 @@ __all__ = [
     "is_quiet",
     "is_terminal",
     "is_written_to_file",
+    "lines_of",
     "named_place",
     "note",
     "one_by_one",
@@ -59,7 +60,6 @@ __all__ = [
     "print_drawn",
     "print_listing",
     "print_record",
-    "require_ending",
     "say",
     "show_page",
     "table_width",
@@ -197,25 +197,26 @@ def _check_endings(
     raise click.UsageError(
         f"{path}: a {ending} file is not written; give a name that ends in {expected}"
         + (", or a --format" if len(known) > 1 else "")
-        + ("; a spreadsheet opens .csv" if ending in _SPREADSHEETS else ""),
+        + ("; a spreadsheet opens .csv" if ending in _SPREADSHEETS and "csv" in formats else ""),
         ctx,
     )
 
 
-def require_ending(path: str, output_format: str) -> None:
-    """Refuse the name of a file that is written in lines of one format, and asks for another.
+def lines_of(output_format: str) -> Callable[..., str | None]:
+    """Return the callback of an option that names a file of lines in one format."""
 
-    Raises
-    ------
-    click.UsageError
-    """
-    ctx = click.get_current_context()
-    if _endings(path)[0] not in (".txt", ".log", ".json"):
-        _check_endings(ctx, path, None, (output_format,))
-    if compression := _endings(path)[1]:
-        raise click.UsageError(
-            f"{path}: this file is not compressed; leave out .{compression}", ctx
-        )
+    def check(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+        if path is None or path == "-":
+            return path
+        if _endings(path)[0] not in (".txt", ".log", ".json"):
+            _check_endings(ctx, path, None, (output_format,))
+        if compression := _endings(path)[1]:
+            raise click.UsageError(
+                f"{path}: this file is not compressed; leave out .{compression}", ctx
+            )
+        return path
+
+    return check
 
 
 def _endings(path: str) -> tuple[str, str]:
@@ -421,7 +422,6 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 
     The old contents stay until there are rows: call the yielded function with them.
     """
-    require_ending(path, "tsv")
     with open(path, "ab") as file:
 
         def put(rows: Rows) -> None:

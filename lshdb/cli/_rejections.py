@@ -23,7 +23,7 @@ import click
 
 from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
-from lshdb.cli._output import complain, print_bytes, require_ending
+from lshdb.cli._output import complain, lines_of, print_bytes
 
 __all__ = ["Rejections", "rejects_file", "rejects_option"]
 
@@ -113,7 +113,6 @@ def rejects_file(
     if path == "-":
         yield lambda rejection: print_bytes([_line(rejection)])
         return
-    require_ending(path, "jsonl")
     for each in inputs:
         if each != "-" and os.path.isfile(each) and _is_same(each, path):
             raise InputError(
@@ -152,6 +151,7 @@ def rejects_option(function: Callable[..., None]) -> Callable[..., None]:
         "--rejects",
         type=click.Path(dir_okay=False, allow_dash=True),
         metavar="FILE",
+        callback=lines_of("jsonl"),
         help="Write every rejection to FILE, or - for standard output, as JSON Lines with source "
         "and reason.  [default: the first ten of each kind go to standard error]",
     )(function)

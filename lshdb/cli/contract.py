@@ -22,7 +22,7 @@ from lshdb.cli._options import (
     listing_options,
     update_edges,
 )
-from lshdb.cli._output import Column, is_terminal, note, print_listing, tsv_file
+from lshdb.cli._output import Column, is_terminal, lines_of, note, print_listing, tsv_file
 from lshdb.cli._words import counted
 
 __all__ = ["command"]
@@ -43,6 +43,7 @@ COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 @click.option(
     "--mapping",
     metavar="FILE",
+    callback=lines_of("tsv"),
     help="Write each replaced node and its final replacement to this file.",
 )
 @linkage_option

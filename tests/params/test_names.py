@@ -12,8 +12,6 @@ import lshdb
 from lshdb import Index, LshdbError, UnknownParameterError
 from lshdb.params.options import CreateOptions, Parameters
 
-pytestmark = pytest.mark.fast
-
 TEXTS = ["the mayor opened the new bridge", "the council closed the old one"]
 
 
