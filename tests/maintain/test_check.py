@@ -191,7 +191,7 @@ def test_edges_of_signatures_that_no_document_has(path: Path) -> None:
 def test_notes_are_no_findings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
     with Index.open(path) as index:
-        index.add([("odd", "a word and \U000e0ffe another")])
+        index.add([("odd", "a word and \u0378 another")])
         assert index.check(on_note=notes.append) == []
         assert any("1 document with 1 character that Unicode" in note for note in notes)
         del notes[:]
