@@ -210,6 +210,7 @@ class _Routes:
             self.query
         )
         get("/api/documents/{key:any_key}", response_model=DocumentAnswer)(self.document)
+        get("/api/documents", response_model=DocumentAnswer)(self.document)  # for keys as ".."
         post("/api/explain", response_model=ExplainAnswer, openapi_extra=_body(ExplainRequest))(
             self.explain
         )

@@ -92,6 +92,8 @@ def test_documents_by_any_key(ask: Any) -> None:
     shown = ask("GET", "/api/documents/mon-1").json
     assert (shown["body"], shown["copies"]) == (TEXTS["mon-1"], ["copy"])
     assert ask("GET", "/api/documents/a%2Fb%20c%252F").json["key"] == "a/b c%2F"
+    assert ask("GET", "/api/documents?key=a%2Fb%20c%252F").json["key"] == "a/b c%2F"
+    assert ask("GET", "/api/documents").status == 400
     missing = ask("GET", "/api/documents/nothing")
     assert (missing.status, missing.json["error"]) == (404, "KeyNotFoundError")
     assert "'nothing'" in missing.json["message"]
@@ -181,7 +183,7 @@ def test_health_and_metrics(ask: Any) -> None:
 def test_the_description_names_every_route(ask: Any) -> None:
     described = ask("GET", "/openapi.json").json
     assert set(described["paths"]) == {
-        "/api/query", "/api/documents/{key}", "/api/explain", "/api/clusters",
+        "/api/query", "/api/documents/{key}", "/api/documents", "/api/explain", "/api/clusters",
         "/api/clusters/{label}", "/api/stats", "/health", "/metrics",
     }  # fmt: skip
     query = described["components"]["schemas"]["QueryRequest"]["properties"]

@@ -25,7 +25,7 @@ from tests.serve.test_server import server, text
 
 SECONDS = 1.5
 KEYS = ("line\nfeed", "cr\r", "\n", "a//b", "/", "//", "tab\t", "x?y#z%41&", "\u2028é", "\x01", " ",
-        "a/../b", "trailing/", "\U0001f389")  # fmt: skip
+        "a/../b", "trailing/", ".", "..", "\U0001f389")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -332,8 +332,9 @@ def test_odd_questions_get_plain_answers(
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
 def test_documents_by_keys_that_are_odd(place: tuple[str, int], key: str) -> None:
-    for path in (f"/api/documents/{quote(key, safe='')}", f"/document?key={quote(key, safe='')}",
-                 f"/similar?key={quote(key, safe='')}"):  # fmt: skip
+    quoted = quote(key, safe="")
+    for path in (f"/api/documents/{quoted}", f"/api/documents?key={quoted}",
+                 f"/document?key={quoted}", f"/similar?key={quoted}"):  # fmt: skip
         received = answer_to(place, head("GET", path))
         assert received.startswith(b"HTTP/1.1 200 "), received
     asked = json.dumps({"key": key, "threshold": 0.9}).encode()
