@@ -12,7 +12,8 @@ import numpy as np
 
 from lshdb.clusters.deduplication import Decision, field_name
 from lshdb.clusters.listing import Cluster
-from lshdb.documents import Document, json_fields
+from lshdb.documents import Document, Rejected, json_fields
+from lshdb.documents.formats.columns import Unreadable, decoded_text
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.in_memory import open_table
@@ -63,8 +64,8 @@ class TableRows:
         """Whether any row has a text."""
         return next(self.documents(), None) is not None
 
-    def documents(self) -> Iterator[Document]:
-        """Yield a document for each row that has a text.
+    def documents(self) -> Iterator[Document | Rejected]:
+        """Yield a document for each row that has a text, or why it cannot be read.
 
         Raises
         ------
@@ -76,11 +77,14 @@ class TableRows:
         fields = None if self._field is None else self._table.values(self._field)
         for number, values in enumerate(zip(*columns, strict=True)):
             field = None if fields is None else next(fields)
-            body = values[0] if len(values) == 1 else self._joined(values, number)
+            texts = [self._text(value, number) for value in values]
+            wrong = next((each for each in texts if isinstance(each, Unreadable)), None)
+            if wrong is not None:
+                yield Rejected(f"row {number}", f"the text {wrong.reason}")
+                continue
+            body = texts[0] if len(texts) == 1 else self._joined(texts, number)
             if body is None:
                 continue
-            if isinstance(body, int | float | bool | bytes):
-                raise self._no_text(body, number)
             kept = None if self._field is None else {self._field: field}
             if kept is not None:
                 self._check_field(kept, field, number)
@@ -97,7 +101,15 @@ class TableRows:
                 hint="choose by a column of numbers, of dates and times, of durations, or of texts",
             ) from error
 
-    def _joined(self, values: tuple[Any, ...], number: int) -> str | None:
+    def _text(self, value: Any, number: int) -> Any:
+        """Return a text, of binary values too; or ``Unreadable``."""
+        if isinstance(value, bytes):
+            return decoded_text(value)
+        if isinstance(value, int | float):
+            raise self._no_text(value, number)
+        return value
+
+    def _joined(self, values: Sequence[Any], number: int) -> str | None:
         for value in values:
             if value is not None and not isinstance(value, str):
                 raise self._no_text(value, number)

@@ -44,7 +44,10 @@ class MemoryTable(ABC):
 
     @abstractmethod
     def column(self, name: str) -> Iterator[Any]:
-        """Yield the values of a column as Python values; None for what is missing."""
+        """Yield the values of a column of texts as Python values; None for what is missing.
+
+        Binary values of Arrow are texts; ``Unreadable`` stands for what is not UTF-8.
+        """
 
     def values(self, name: str) -> Iterator[Any]:
         """Yield the values of a column as an index keeps them; others as they are in Python."""
@@ -76,6 +79,17 @@ class MemoryTable(ABC):
             raise ParameterError(f"the table has more than one column {twice!r}")
 
 
+def _texts_of(chunks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values of arrays of Arrow as texts."""
+    from lshdb.documents.formats.column_sizes import small_batches
+    from lshdb.documents.formats.columns import text_values
+
+    arrow = importlib.import_module("pyarrow")
+    batches = (arrow.RecordBatch.from_arrays([chunk], [""]) for chunk in chunks)
+    for batch in small_batches(arrow, batches):
+        yield from text_values(arrow, batch.column(0))
+
+
 def _of_chunks(chunks: Iterable[Any]) -> Iterator[Any]:
     """Yield the values of arrays of Arrow as an index keeps them."""
     from lshdb.documents.formats.column_values import json_values
@@ -92,9 +106,7 @@ class _Arrow(MemoryTable):
         self.names = table.column_names
 
     def column(self, name: str) -> Iterator[Any]:
-        for chunk in self._table.column(name).chunks:
-            for start in range(0, len(chunk), _ROWS):
-                yield from chunk.slice(start, _ROWS).to_pylist()
+        return _texts_of(self._table.column(name).chunks)
 
     def values(self, name: str) -> Iterator[Any]:
         return _of_chunks(self._table.column(name).chunks)
@@ -111,15 +123,33 @@ class _Arrow(MemoryTable):
         return table
 
 
+def _listed(series: Any) -> list[Any]:
+    """Return the values of a series, with ``Unreadable`` for texts of Arrow that are not UTF-8."""
+    from lshdb.documents.formats.columns import NOT_UTF_8, Unreadable
+
+    try:
+        return list(series)
+    except UnicodeDecodeError:
+        values = []
+        for number in range(len(series)):
+            try:
+                values.append(series.iloc[number])
+            except UnicodeDecodeError as error:
+                values.append(Unreadable(f"{NOT_UTF_8} at byte {error.start + 1}"))
+        return values
+
+
 class _Pandas(MemoryTable):
     def __init__(self, table: Any) -> None:
         super().__init__(table)
         self.names = list(table.columns)
 
     def column(self, name: str) -> Iterator[Any]:
-        for value in self._table[name]:
-            is_nan = isinstance(value, float) and math.isnan(value)
-            yield None if is_nan or type(value).__name__ in ("NAType", "NaTType") else value
+        series = self._table[name]
+        for start in range(0, len(series), _ROWS):
+            for value in _listed(series.iloc[start : start + _ROWS]):
+                is_nan = isinstance(value, float) and math.isnan(value)
+                yield None if is_nan or type(value).__name__ in ("NAType", "NaTType") else value
 
     def kept(self, mask: NDArray[np.bool_]) -> Any:
         return self._table[mask]
@@ -142,13 +172,18 @@ class _Polars(MemoryTable):
 
     def column(self, name: str) -> Iterator[Any]:
         column = self._table.get_column(name)
-        for start in range(0, len(column), _ROWS):
-            yield from column.slice(start, _ROWS).to_list()
+        if self._is_python(column):
+            return iter(column.to_list())
+        return _texts_of([column.to_arrow()])
+
+    def _is_python(self, column: Any) -> bool:
+        """Return whether a column has values that Arrow has not."""
+        polars = importlib.import_module("polars")
+        return column.dtype in (polars.Object, polars.Int128, polars.UInt128)
 
     def values(self, name: str) -> Iterator[Any]:
         column = self._table.get_column(name)
-        polars = importlib.import_module("polars")
-        if column.dtype in (polars.Object, polars.Int128, polars.UInt128):  # not Arrow's
+        if self._is_python(column):
             return super().values(name)
         return _of_chunks([column.to_arrow()])
 
@@ -170,8 +205,8 @@ class _Dataset(MemoryTable):
         self.names = table.column_names
 
     def column(self, name: str) -> Iterator[Any]:
-        for batch in self._table.select_columns([name]).with_format(None).iter(_ROWS):
-            yield from batch[name]
+        for batch in self._table.select_columns([name]).with_format("arrow").iter(_ROWS):
+            yield from _texts_of(batch.column(name).chunks)
 
     def values(self, name: str) -> Iterator[Any]:
         for batch in self._table.select_columns([name]).with_format("arrow").iter(_ROWS):

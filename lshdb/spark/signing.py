@@ -37,10 +37,10 @@ from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     MAX_KEY_BYTES,
     shown_names,
-    validate_key,
 )
 from lshdb.documents.formats.column_sizes import small_batches
 from lshdb.documents.formats.column_values import json_values
+from lshdb.documents.formats.columns import NOT_UTF_8, Unreadable, keys_of, text_values
 from lshdb.documents.formats.columns import bodies_of as column_bodies
 from lshdb.documents.formats.objects import JOINT
 from lshdb.documents.values import order_key
@@ -159,10 +159,10 @@ def signed(
     names = [body] if isinstance(body, str) else list(body)
     along = {"place": order, "value": value}
     found = _checked(df, [key, *names, *(name for name in along.values() if name is not None)])
-    if not isinstance(found[key], st.StringType | st.IntegralType):
+    if not _may_be_key(found[key]):
         raise ParameterError(
-            f"the column {key!r} is of type {found[key].simpleString()}; expected strings or whole "
-            "numbers as keys",
+            f"the column {key!r} is of type {found[key].simpleString()}; expected strings, whole "
+            "numbers or binary values that are UTF-8 as keys",
             hint=f"cast it: df.withColumn({key!r}, df[{key!r}].cast('string'))",
         )
     kind = found[names[0]] if len(names) == 1 else st.StringType()
@@ -174,9 +174,13 @@ def signed(
         )
     if value is not None and not _has_order(found[value]):
         raise cannot_compare(f"field:{value}", f"it is of type {found[value].simpleString()}")
+    bodies = column_of(df, names[0]) if len(names) == 1 else _joined(df, names)
+    if not recipe.params.kind.is_dense and _as_texts(kind) != kind:
+        kind = _as_texts(kind)
+        bodies = bodies.cast(kind)
     rows = df.select(
         column_of(df, key).cast("string").alias("key"),
-        (column_of(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
+        bodies.alias("body"),
         *(
             (sf.lit(None).cast("boolean") if name is None else column_of(df, name)).alias(alias)
             for alias, name in along.items()
@@ -229,6 +233,26 @@ def _has_order(kind: st.DataType) -> bool:
     return not isinstance(kind, (*nested, st.CalendarIntervalType))
 
 
+def _may_be_key(kind: st.DataType) -> bool:
+    if isinstance(kind, st.DecimalType):
+        return kind.scale == 0
+    return isinstance(kind, st.StringType | st.IntegralType | st.BinaryType)
+
+
+def _as_texts(kind: st.DataType) -> st.DataType:
+    """Return a type with strings in the place of binary values, also within arrays and maps.
+
+    Spark takes the bytes as they are; those that are not UTF-8 are rejected by row.
+    """
+    if isinstance(kind, st.BinaryType):
+        return st.StringType()
+    if isinstance(kind, st.ArrayType):
+        return st.ArrayType(_as_texts(kind.elementType), kind.containsNull)
+    if isinstance(kind, st.MapType):
+        return st.MapType(_as_texts(kind.keyType), kind.valueType, kind.valueContainsNull)
+    return kind
+
+
 def column_name(name: str) -> str:
     """Return a name as Spark reads it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
@@ -262,6 +286,8 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
     n = batch.num_rows
     keys, bodies = batch.column("key"), batch.column("body")
     reasons, values, sizes = _readable(family, keys, bodies)
+    if any(NOT_UTF_8 in reason for reason in reasons if reason is not None):
+        keys, bodies = _without_wrong(keys, bodies, reasons)
     good = np.array([reason is None for reason in reasons], dtype=bool)
     hashes, rows, counts = _signatures(family, values)
     filled = np.zeros(n, dtype=bool)
@@ -299,17 +325,19 @@ def _readable(
     family: Family, keys: pa.Array, bodies: pa.Array
 ) -> tuple[list[str | None], list[Any], list[int]]:
     """Return why rows are no documents; of those that are, the bodies and their sizes."""
-    if family.takes_texts and pa.types.is_string(bodies.type):
+    if family.takes_texts and pa.types.is_string(bodies.type) and _are_utf_8(keys):
         wrong = _wrong_keys(keys)
         too_long = pc.fill_null(pc.greater(pc.binary_length(bodies), _GROWING), False)
         doubtful = pc.or_(pc.or_(wrong, pc.is_null(bodies)), too_long)
         if not doubtful.true_count:
-            texts = bodies.to_pylist()
-            return [None] * len(texts), texts, list(map(len, texts))
+            texts = text_values(pa, bodies)
+            if set(map(type, texts)) == {str}:
+                return [None] * len(texts), texts, list(map(len, texts))
     reasons: list[str | None] = []
     good: list[Any] = []
-    for key, body in zip(keys.to_pylist(), bodies_of(bodies), strict=True):
-        reason = "the key is null" if key is None else validate_key(key)
+    for (_, reason), body in zip(keys_of(pa, keys), bodies_of(bodies), strict=True):
+        if reason is None and isinstance(body, Unreadable):
+            reason = f"the body {body.reason}"
         if reason is None and body is None:
             reason = "the body is null"
         if reason is None:
@@ -320,6 +348,26 @@ def _readable(
     if family.params.kind.is_dense:
         return reasons, good, [family.params.dim] * len(good)
     return reasons, good, list(map(n_chars_of, good))
+
+
+def _are_utf_8(texts: pa.Array) -> bool:
+    """Return whether all texts are UTF-8: Spark takes any bytes for one, and pyarrow does not."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _without_wrong(
+    keys: pa.Array, bodies: pa.Array, reasons: list[str | None]
+) -> tuple[pa.Array, pa.Array]:
+    """Return keys that can be read, and bodies of the rows that are documents; null for others."""
+    shown = [None if reason else key for (key, reason) in keys_of(pa, keys)]
+    places = pa.array(
+        [number if reason is None else None for number, reason in enumerate(reasons)], pa.int64()
+    )
+    return pa.array(shown, pa.string()), bodies.take(places)
 
 
 def _wrong_keys(keys: pa.Array) -> pa.Array:
@@ -353,7 +401,7 @@ def _signatures(
 
 def bodies_of(column: pa.Array) -> list[Any]:
     """Return the bodies of a column: texts, tokens, weights, vectors or bits; None for null."""
-    return column_bodies(pa, column)
+    return column_bodies(pa, column, is_dense=True)  # texts are no binary values here: _as_texts
 
 
 def binaries(rows: NDArray[Any]) -> pa.Array:

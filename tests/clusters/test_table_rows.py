@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lshdb
-from lshdb import InputError, ParameterError
+from lshdb import InputError, LshdbWarning, ParameterError
 
 ROWS: list[dict[str, Any]] = [
     {"text": "w1 w2 w3 w4 w5", "n": 2, "day": date(2026, 1, 2)},
@@ -184,3 +184,25 @@ def test_a_row_without_a_text_in_its_place_is_named() -> None:
         lshdb.deduplicate([{"n": "a"}, {"n": 7}], text="n")
     with pytest.raises(InputError, match=r"row 0 holds \['x'\] in 'n' and 'm'"):
         lshdb.deduplicate([{"n": ["x"], "m": "a"}], text=["n", "m"])
+
+
+@pytest.mark.parametrize("kind", ["arrow", "binary", "pandas", "polars", "datasets", "objects"])
+def test_a_text_that_is_not_utf_8_stays_and_is_told_of(kind: str) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    text = b"the council voted on Monday to close the old bridge over the river"
+    texts = arrow.array([text, text, b"caf\xe9 " + text, None], arrow.binary())
+    table: Any = arrow.table({"text": texts})
+    if kind in ("arrow", "pandas"):
+        table = arrow.table({"text": texts.view(arrow.string())})
+    if kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        column = pandas.arrays.ArrowExtensionArray(table.column("text"))
+        table = pandas.DataFrame({"text": pandas.Series(column)})
+    elif kind == "objects":
+        table = pytest.importorskip("pandas").DataFrame({"text": texts.to_pylist()})
+    elif kind == "polars":
+        table = pytest.importorskip("polars").from_arrow(table)
+    elif kind == "datasets":
+        table = pytest.importorskip("datasets").Dataset(table)
+    with pytest.warns(LshdbWarning, match="1 row is kept uncompared: row 2: the text is not valid"):
+        assert len(lshdb.deduplicate(table)) == 3

@@ -152,6 +152,35 @@ def test_what_is_no_document_is_rejected_and_ends_nothing(spark: Any) -> None:
     assert lines(lshdb.spark.clusters(df, order="night")) == []
 
 
+@pytest.mark.parametrize("form", ["binary", "invalid", "array<binary>"])
+def test_binary_keys_and_texts_are_read_and_other_bytes_end_nothing(spark: Any, form: str) -> None:
+    text = b"the same words stand here once more and again"
+    rows = [(b"a", text), (b"b", text), (b"c", b"caf\xe9 " + text), (b"\xff", text), (b"e", None)]
+    df = spark.createDataFrame(rows, "id binary, text binary")
+    if form == "invalid":  # Spark keeps any bytes as a string
+        df = df.selectExpr("cast(id as string) id", "cast(text as string) text")
+    elif form == "array<binary>":
+        df = df.selectExpr("id", "if(text is null, null, array(text, id)) text")
+        df = df.selectExpr("id", "transform(text, (one, i) -> if(i = 1, binary('x'), one)) text")
+    pairs = [(row.key1, row.key2) for row in lshdb.spark.pairs(df, threshold=0.9).collect()]
+    assert [set(pair) for pair in pairs] == [{"a", "b"}]
+    rejected = {(row.key, row.reason) for row in lshdb.spark.rejected(df).collect()}
+    assert {reason.partition(" at")[0] for _, reason in rejected} == {
+        "the body is not valid UTF-8", "the key is not valid UTF-8", "the body is null",
+    }  # fmt: skip
+    assert {key for key, _ in rejected} == {"c", None, "e"}
+
+
+def test_whole_decimals_are_keys(spark: Any) -> None:
+    df = spark.sql(
+        "select cast(id as decimal(38, 0)) id, 'some words that are the same' text from range(2)"
+    )
+    (pair,) = lshdb.spark.pairs(df).collect()
+    assert {pair.key1, pair.key2} == {"0", "1"}
+    with pytest.raises(ParameterError, match=r"decimal\(5,2\); expected strings, whole numbers"):
+        lshdb.spark.pairs(df.withColumn("id", df["id"].cast("decimal(5, 2)")))
+
+
 def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is like both of two unlike documents has a key that came before."""
     words = make_text(random.Random(3), 60).split()

@@ -55,9 +55,11 @@ from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
 __all__ = [
+    "NOT_UTF_8",
     "ArrowRows",
     "Unreadable",
     "bodies_of",
+    "decoded_text",
     "keys_of",
     "reading_errors",
     "said_by_arrow",
@@ -66,6 +68,8 @@ __all__ = [
 ]
 
 _SMALL_BYTES = 2**20
+NOT_UTF_8 = "is not valid UTF-8"
+"""Why texts are rejected that are other bytes."""
 
 
 class Unreadable(NamedTuple):
@@ -355,7 +359,7 @@ def _value_at(column: Any, number: int) -> Any:
     try:
         return column[number].as_py()
     except UnicodeDecodeError as error:
-        return Unreadable(f"is not valid UTF-8 at byte {error.start + 1}")
+        return Unreadable(f"{NOT_UTF_8} at byte {error.start + 1}")
     except (OverflowError, ValueError) as error:
         return Unreadable(f"holds a value that cannot be read: {said_by_arrow(error)}")
 
@@ -363,7 +367,8 @@ def _value_at(column: Any, number: int) -> Any:
 def text_values(arrow: Any, column: Any) -> list[Any]:
     """Return a column's values, binary values as text; ``Unreadable`` for those that are none."""
     column = _plain(arrow, column)
-    return _decoded(_listed(column)) if _holds_binary(arrow, column.type) else _listed(column)
+    values = _listed(column)
+    return list(map(decoded_text, values)) if _holds_binary(arrow, column.type) else values
 
 
 def _holds_binary(arrow: Any, kind: Any) -> bool:
@@ -383,15 +388,12 @@ def _holds_binary(arrow: Any, kind: Any) -> bool:
     return any(_holds_binary(arrow, kind.field(i).type) for i in range(kind.num_fields))
 
 
-def _decoded(values: Iterable[Any]) -> list[Any]:
-    """Return values with all that are binary as text, also those inside; or ``Unreadable``."""
-    texts = []
-    for value in values:
-        try:
-            texts.append(_as_text(value))
-        except UnicodeDecodeError as error:
-            texts.append(Unreadable(f"is not valid UTF-8 at byte {error.start + 1}"))
-    return texts
+def decoded_text(value: Any) -> Any:
+    """Return a value with all that is binary as text, also inside; or ``Unreadable``."""
+    try:
+        return _as_text(value)
+    except UnicodeDecodeError as error:
+        return Unreadable(f"{NOT_UTF_8} at byte {error.start + 1}")
 
 
 def _as_text(value: Any) -> Any:
