@@ -217,7 +217,11 @@ def _open_pandas(arrow: Any, frame: Any) -> _Opened:
         else:
             chosen = frame
         chosen = chosen.set_axis(list(map(str, chosen.columns)), axis=1)[columns]
-        schema = arrow.Schema.from_pandas(chosen, preserve_index=False)
+        try:
+            schema = arrow.Schema.from_pandas(chosen, preserve_index=False)
+        except UnicodeEncodeError:
+            chosen = chosen.map(_encoded)
+            schema = arrow.Schema.from_pandas(chosen, preserve_index=False)
         parts = (chosen.iloc[at : at + _ROWS] for at in range(0, len(chosen), _ROWS))
         return schema, itertools.chain.from_iterable(
             arrow.Table.from_pandas(part, schema=schema, preserve_index=False).to_batches()
@@ -225,6 +229,11 @@ def _open_pandas(arrow: Any, frame: Any) -> _Opened:
         )
 
     return _Opened([*names, *index], read)
+
+
+def _encoded(value: Any) -> Any:
+    """Return a text as bytes: one with a lone surrogate, which Arrow refuses, is then no UTF-8."""
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
 def _open_polars(_: Any, frame: Any) -> _Opened:

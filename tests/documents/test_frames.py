@@ -228,3 +228,13 @@ def test_kept_values_are_json(index: Index) -> None:
     index.add(frame, keep=("at", "kind", "n"))
     rows = index.sql("SELECT name, value FROM document_field").rows
     assert dict(map(tuple, rows)) == {"at": "2026-11-22T01:02:03", "kind": "news", "n": None}
+
+
+def test_a_lone_surrogate_in_a_frame_costs_its_row(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    texts = pandas.Series(["one two", None, "bad \ud800", "three"], dtype=object)
+    frame = pandas.DataFrame({"id": ["a", "b", "c", "d"], "text": texts, "n": [1, 2, 3, 4]})
+    with Index.create(tmp_path / "x.lshdb") as index:
+        result = index.add(frame, keep=["n"])
+        assert (result.added, result.rejected) == (2, 2)
+        assert result.rejections[1].reason == "the text is not valid UTF-8 at byte 5"
