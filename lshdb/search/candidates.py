@@ -461,7 +461,13 @@ def _linked(
 
 
 def leader_links(
-    signatures: SomeRows, params: IndexParams, members: Ids, like: float
+    signatures: SomeRows,
+    params: IndexParams,
+    members: Ids,
+    like: float,
+    *,
+    most: int | None = None,
+    again: bool = False,
 ) -> Iterator[tuple[Ids, Ids]]:
     """Yield pairs (leader, member) of the members whose signatures are like their leader's.
 
@@ -473,8 +479,12 @@ def leader_links(
         Sorted.
     like : float
         The least share of equal slots.
+    most : int, optional
+        Leaders; ``LEADERS`` by default.
+    again : bool
+        Also compare members that are like an earlier leader with later ones.
     """
-    for _ in range(LEADERS):
+    for _ in range(LEADERS if most is None else most):
         if len(members) < 2:
             return
         right = members[1:]
@@ -494,4 +504,4 @@ def leader_links(
         alike = np.concatenate(equal) >= like * params.num_perm
         if alike.any():
             yield left[alike], right[alike]
-        members = right[~alike]
+        members = right if again else right[~alike]

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.params.index_params import IndexParams
-from lshdb.search.candidates import leader_links
+from lshdb.search.candidates import LEADERS, leader_links
 from lshdb.search.verification import least_share
 from lshdb.spark.comparison import Comparison
 from lshdb.spark.few_rows import few_rows
@@ -31,13 +31,15 @@ from lshdb.spark.merged_buckets import KNOWN, merged_buckets
 from lshdb.spark.pairing import PIECE, Ids, Met, grouped, ids_of, order_of, rows_of
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
 
-__all__ = ["HEAD", "candidates", "members_of"]
+__all__ = ["HEAD", "OTHERS", "candidates", "members_of"]
 
 HEAD = 1024
 """The first members of a large bucket, which are in each of its pieces."""
+OTHERS = 2**62
+"""What is added to the number of a member that is no leader."""
 
 
-def candidates(met: Met, by: Comparison) -> DataFrame:
+def candidates(met: Met, by: Comparison, *, budget: int = 0, only_first: bool = False) -> DataFrame:
     """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
 
     Parameters
@@ -46,6 +48,11 @@ def candidates(met: Met, by: Comparison) -> DataFrame:
         Read several times if there may be large buckets.
     by : Comparison
         Members of large buckets are compared with leaders by signature.
+    budget : int
+        A piece of a large bucket has more than ``LEADERS`` leaders if these make fewer pairs.
+    only_first : bool
+        Leaders are the members whose ids are numbers below ``OTHERS``, each compared with all
+        others, as far as the budget goes.
     """
     if not met.may_have_large:
         return met.pairs()
@@ -60,7 +67,9 @@ def candidates(met: Met, by: Comparison) -> DataFrame:
         .join(rows.dropDuplicates(["signature_id"]), "signature_id")
         .repartition("piece")
         .sortWithinPartitions("piece")
-        .mapInArrow(mapped(_led_batches, params, like), "left binary, right binary")
+        .mapInArrow(
+            mapped(_led_batches, params, like, budget, only_first), "left binary, right binary"
+        )
     )
     return met.pairs().unionByName(kept(links.distinct()))
 
@@ -140,7 +149,11 @@ class _Rows:
 
 
 def _led_batches(
-    params: IndexParams, like: float, batches: Iterable[pa.RecordBatch]
+    params: IndexParams,
+    like: float,
+    budget: int,
+    only_first: bool,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Compare the members of each sorted piece with leaders."""
     held: list[tuple[Ids, NDArray[np.uint32]]] = []
@@ -154,21 +167,31 @@ def _led_batches(
         begin = 0
         for end in [*(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(ids)]:
             if held and pieces[begin] != now:
-                yield from _led(params, like, held)
+                yield from _led(params, like, budget, only_first, held)
                 held = []
             now = int(pieces[begin])
             held.append((ids[begin:end].copy(), rows[begin:end].copy()))
             begin = end
     if held:
-        yield from _led(params, like, held)
+        yield from _led(params, like, budget, only_first, held)
 
 
 def _led(
-    params: IndexParams, like: float, held: list[tuple[Ids, NDArray[np.uint32]]]
+    params: IndexParams,
+    like: float,
+    budget: int,
+    only_first: bool,
+    held: list[tuple[Ids, NDArray[np.uint32]]],
 ) -> Iterator[pa.RecordBatch]:
     ids, rows = (np.concatenate(column) for column in zip(*held, strict=True))
     order = order_of(ids)
     ids, rows = ids[order], rows[order]
-    for left, right in leader_links(_Rows(rows), params, np.arange(len(ids)), like):
+    members, most = np.arange(len(ids)), max(LEADERS, budget // len(ids))
+    if only_first:
+        numbers = ids.view(">u8").reshape(-1, 2)[:, 1]
+        most = min(most, int((numbers < OTHERS).sum()))
+    for left, right in leader_links(
+        _Rows(rows), params, members, like, most=most, again=only_first
+    ):
         columns = [binaries(ids[left]), binaries(ids[right])]
         yield pa.RecordBatch.from_arrays(columns, names=["left", "right"])

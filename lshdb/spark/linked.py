@@ -10,14 +10,19 @@ from pyspark.sql.window import Window
 
 from lshdb.clusters.deduplication import cannot_compare, field_name, unordered
 from lshdb.params.index_params import IndexParams
+from lshdb.search.loss import warn_unchecked
 from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.expansion import age, copy_groups, distances
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
+from lshdb.spark.lost_pairs import drawn_pairs
 from lshdb.spark.stages import Stages
 
 __all__ = ["Linked", "clusters_of", "decisions_of"]
+
+ROUNDS = 8
+"""In which documents to keep are compared with all others: one for a family or boilerplate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,7 @@ class Linked:
 
         ``speaker`` is the key of the document that stands for the chosen signature.
         """
-        first = Window.partitionBy("signature_id").orderBy(*preference)
-        shown = self.documents.where("signature_id IS NOT NULL")
-        speakers = shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
+        speakers = self._speakers(preference)
         nodes = self.with_copies()
         rows = speakers.join(nodes, "signature_id")
         edges = self.edges.join(nodes.toDF("left", "root"), "left")
@@ -96,18 +99,56 @@ class Linked:
         return found.join(names, "chosen")
 
     def finally_chosen(self, preference: list[Column]) -> DataFrame:
-        """Return the same once no two that are kept are found to be similar in large buckets."""
-        chosen = self.chosen(preference)
+        """Return the same once no two that are kept are found to be similar in large buckets.
+
+        After ``ROUNDS`` rounds, or where a bucket has too many that are kept to compare them all,
+        the caller is warned of an estimate of the pairs that are left.
+        """
         if self.hidden.is_empty():
-            return chosen
-        shown = self.documents.select("signature_id")
-        chosen = cut(chosen)
-        gone = chosen.where("signature_id != chosen").select("signature_id")
-        found = cut(self.hidden.among(shown, gone))
+            return self.chosen(preference)
+        ranked = self._ranked(preference)
+        found, _ = self.hidden.among(ranked, None, self.edges)
+        linked, is_whole, led = self._joined(found), True, ranked.limit(0)
+        for number in range(ROUNDS + 1):
+            chosen = cut(linked.chosen(preference))
+            gone = chosen.where("signature_id != chosen").select("signature_id")
+            left = cut(ranked.join(gone, "signature_id", "anti"))
+            leaders = cut(left.join(led, "signature_id", "anti"))
+            if leaders.isEmpty():
+                break
+            if number == ROUNDS:
+                is_whole = False
+                break
+            found, are_all = linked.hidden.among(ranked, leaders, linked.edges)
+            is_whole &= are_all
+            if found.isEmpty():
+                break
+            linked, led = linked._joined(found), cut(led.unionByName(leaders))
+        if not is_whole:
+            held = left.select("signature_id", sf.lit(1).alias("held"))
+            drawn = drawn_pairs(linked.edges, held, linked.hidden)
+            warn_unchecked(drawn if drawn is not None and drawn.high > 0 else None)
+        return chosen
+
+    def _joined(self, found: DataFrame) -> Linked:
+        """Return the same with more edges."""
         if found.isEmpty():
-            return chosen
+            return self
         edges = cut(self.edges.unionByName(found))
-        return replace(self, edges=edges, nodes=components(edges)).finally_chosen(preference)
+        return replace(self, edges=edges, nodes=components(edges))
+
+    def _ranked(self, preference: list[Column]) -> DataFrame:
+        """Return (signature_id, rank) of the members of large buckets, the preferred ones first."""
+        members = self.hidden.members.select("signature_id")
+        ordered = self._speakers(preference).join(members, "signature_id", "semi")
+        rank = sf.monotonically_increasing_id().alias("rank")  # in the order of a sorted frame
+        return cut(ordered.orderBy(*preference).select("signature_id", rank))
+
+    def _speakers(self, preference: list[Column]) -> DataFrame:
+        """Return the most preferred document of each signature."""
+        first = Window.partitionBy("signature_id").orderBy(*preference)
+        shown = self.documents.where("signature_id IS NOT NULL")
+        return shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
 
 
 def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:

@@ -32,7 +32,7 @@ from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.pairing import ends_of, rows_of
 from lshdb.spark.signing import mapped
 
-__all__ = ["lost_pairs"]
+__all__ = ["drawn_pairs", "lost_pairs"]
 
 DRAWN = 40_000
 _NOTHING = Loss(0.0, 0.0, 0.0, 0.0, True, 0)
@@ -64,21 +64,36 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
     shown = documents.where("signature_id IS NOT NULL")
     held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))
     edges = cut(edges)
-    drawn = _drawn(hidden, held)
-    lost = PairCount(0.0, 0.0, 0.0, True, 0)
-    if drawn is not None:
-        (row,) = drawn.agg(sf.count("*"), sf.max("weight")).collect()
-        pairs = cut(drawn.select("left", "right").distinct())
-        hits = drawn.join(_missing(pairs, edges, hidden), ["left", "right"]).select("weight")
-        # Rows arrive in any order, and a sum of floats depends on it in its last digits.
-        weights = np.array(sorted(weight for (weight,) in hits.collect()))
-        lost = PairCount(*interval(weights, row[1]), is_exact=False, n_sampled=row[0])
-    elif not left_out:
+    drawn = drawn_pairs(edges, held, hidden)
+    if drawn is None and not left_out:
         return _NOTHING
+    lost = PairCount(0.0, 0.0, 0.0, True, 0) if drawn is None else drawn
     one, other = held.toDF("left", "one"), held.toDF("right", "other")
     both = edges.join(one, "left").join(other, "right")
     found = _sum(both, sf.col("one") * sf.col("other")) + _sum(groups, sf.col("pairs")) - left_out
     return loss_of(lost + left_out, PairCount(found, found, found, True, 0))
+
+
+def drawn_pairs(edges: DataFrame, held: DataFrame, hidden: HiddenPairs) -> PairCount | None:
+    """Estimate how many pairs of documents large buckets hide; None if they have no pair.
+
+    Parameters
+    ----------
+    edges : DataFrame
+        The pairs that were found.
+    held : DataFrame
+        ``signature_id`` and ``held``: how many documents of it count.
+    hidden : HiddenPairs
+    """
+    drawn = _drawn(hidden, held)
+    if drawn is None:
+        return None
+    (row,) = drawn.agg(sf.count("*"), sf.max("weight")).collect()
+    pairs = cut(drawn.select("left", "right").distinct())
+    hits = drawn.join(_missing(pairs, edges, hidden), ["left", "right"]).select("weight")
+    # Rows arrive in any order, and a sum of floats depends on it in its last digits.
+    weights = np.array(sorted(weight for (weight,) in hits.collect()))
+    return PairCount(*interval(weights, row[1]), is_exact=False, n_sampled=row[0])
 
 
 def _sum(rows: DataFrame, column: Column) -> int:

@@ -139,8 +139,10 @@ def dedup(
 ) -> DataFrame:
     """Decide for each document whether to keep it, and if not, which one is kept instead.
 
-    A dropped document is verified to be similar to the one kept in its place. What is kept is
-    looked up once more in buckets over ``max_bucket``, until no two there are found similar.
+    A dropped document is verified to be similar to the one kept in its place. In buckets over
+    ``max_bucket``, members are compared with those that ``keep`` prefers, until no two that are
+    kept are found similar. Where that is too much, an :class:`lshdb.UncheckedWarning` estimates how
+    many pairs are left.
 
     Parameters
     ----------
