@@ -47,8 +47,8 @@ def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
     wrong.write_text(
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from lshdb.documents.formats import jsonl\n"
-        "jsonl.not_json = lambda *given: 1 / 0\n"
+        "from lshdb.documents.formats import json_text\n"
+        "json_text._not_json = lambda *given: 1 / 0\n"
         "import runpy\n"
         f"sys.argv[0] = {str(ROOT / 'tests' / 'fuzz_readers.py')!r}\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"

@@ -92,7 +92,7 @@ def test_half_open_sockets_keep_nobody_out(place: tuple[str, int]) -> None:
             sockets.append(opened.enter_context(connect(place, (b"GET / HT", b"", b"G")[n % 3])))
             if n % 50 == 49:
                 assert health(place) < 5
-        assert rest(sockets[0]) == b""  # made room
+        assert rest(sockets[0])[:12] in (b"", b"HTTP/1.1 408")  # made room, or was late
         for _ in range(10):
             assert health(place) < 5
         begun = time.perf_counter()

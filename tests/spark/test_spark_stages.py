@@ -222,7 +222,9 @@ def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     )
     found = [
         (int.from_bytes(row["left"], "big"), int.from_bytes(row["right"], "big"))
-        for out in leading._led_batches(params, 0.6, [batch.slice(0, 11), batch.slice(11)])
+        for out in leading._led_batches(
+            params, 0.6, 10**6, False, [batch.slice(0, 11), batch.slice(11)]
+        )
         for row in out.to_pylist()
     ]
     assert sorted(found) == sorted((number % 3, number) for number in range(3, 30))
