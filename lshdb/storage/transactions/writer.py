@@ -165,11 +165,11 @@ class Writer:
             check_revision(revision[0] if revision else None, store.directory.path)
             if self._needs_signatures or snapshot.has_signatures:
                 snapshot.check_row_files(is_writer=True)
-        self._began = snapshot.n_signatures
-        self.began_empty = self._began == 0
-        self.codec = snapshot.codec
-        if snapshot.has_signatures:
-            store.clear_leftovers(snapshot)
+            self._began = snapshot.n_signatures
+            self.began_empty = self._began == 0
+            self.codec = snapshot.codec
+            if snapshot.has_signatures:
+                store.clear_leftovers(snapshot)
 
     def __exit__(
         self,
