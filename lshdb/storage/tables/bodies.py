@@ -93,7 +93,7 @@ RAW_HEADERS = b"".join(_RAW_HEADERS)
 """What stands before a body of 0, 1, 2, ... bytes that is not compressed."""
 
 _HAS_CHECKSUM = 4
-"""Flag of a frame that :func:`pack_body` compressed; a raw one has no checksum."""
+"""Flag of a frame that :class:`BodyCodec` compressed; a raw one has no checksum."""
 _LEAST_BYTES = 12
 _LEAST_FRAME, _MAGIC = 9, b"\x28\xb5\x2f\xfd"
 
