@@ -16,8 +16,8 @@ CHECKOUT = os.path.dirname(os.path.realpath(__file__))
 
 def has_kernel(folders: Iterable[str]) -> bool:
     """Return whether the package in these folders has a kernel that this Python can import."""
-    rooms = [os.path.join(folder, "signatures") for folder in folders]
-    return PathFinder.find_spec("_kernels", rooms) is not None
+    rooms = [os.path.join(folder, "kernel") for folder in folders]
+    return PathFinder.find_spec("compiled", rooms) is not None
 
 
 def prefer_kernel() -> None:

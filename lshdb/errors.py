@@ -286,10 +286,10 @@ class KernelWarning(LshdbWarning):
         """
         folder = os.path.dirname(os.path.abspath(module))
         root = os.path.dirname(os.path.dirname(folder))
-        is_checkout = os.path.exists(os.path.join(folder, "kernel", "module.c"))
+        is_checkout = os.path.exists(os.path.join(folder, "module.c"))
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        built = [name for name in names if name.startswith("_kernels.") and name[-4:] != ".pyi"]
-        if any(name.removeprefix("_kernels") in EXTENSION_SUFFIXES for name in built):
+        built = [name for name in names if name.startswith("compiled.") and name[-4:] != ".pyi"]
+        if any(name.removeprefix("compiled") in EXTENSION_SUFFIXES for name in built):
             why = f"the compiled kernel in {folder} cannot be imported: {error}"
         elif built:
             why = f"the compiled kernel in {folder} is for another Python: {', '.join(built)}"

@@ -32,7 +32,7 @@ include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 $cc -shared -fPIC -std=c11 -ffp-contract=off -Wall -Wextra -O1 -g -fno-omit-frame-pointer \
     -fsanitize=address,undefined -fno-sanitize-recover=all -I"$include" \
-    "$copy"/lshdb/signatures/kernel/*.c -o "$copy/lshdb/signatures/_kernels$suffix" -lm
+    "$copy"/lshdb/kernel/*.c -o "$copy/lshdb/kernel/compiled$suffix" -lm
 
 # Runs a script or pytest, and makes sure before and after that the kernel in use is the one above.
 cat > "$work/run.py" <<'RUN'
@@ -66,7 +66,7 @@ else:
     except SystemExit as end:
         code = end.code
 check()
-print("this was the sanitized kernel", sys.modules["lshdb.signatures._kernels"].__file__)
+print("this was the sanitized kernel", sys.modules["lshdb.kernel.compiled"].__file__)
 with open(os.environ["SANITIZED_RESULT"], "w") as result:
     result.write(str(int(code)))
 RUN
@@ -104,7 +104,7 @@ else
 fi
 
 # Of processes that tests start, too, nothing is lost: reports of memory go to files.
-export SANITIZED_KERNEL=$copy/lshdb/signatures/_kernels$suffix SANITIZED_RESULT=$work/result
+export SANITIZED_KERNEL=$copy/lshdb/kernel/compiled$suffix SANITIZED_RESULT=$work/result
 export PYTHONPATH=$copy PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 # Leaks change no exit code: the interpreter has some of its own, and tests start interpreters. An
 # error ends the process before it writes its result.
@@ -122,8 +122,8 @@ for report in "$work"/report*; do
         cat "$report"
         code=1
     # Blocks of a report of leaks are apart by an empty line; those of ours name a file of ours.
-    elif grep -q 'signatures/kernel/' "$report"; then
-        awk -v RS= '/signatures\/kernel\//' "$report"
+    elif grep -q 'lshdb/kernel/' "$report"; then
+        awk -v RS= '/lshdb\/kernel\//' "$report"
         code=1
     fi
 done

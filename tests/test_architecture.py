@@ -12,7 +12,7 @@ from pathlib import Path
 import lshdb
 
 PACKAGE = Path(lshdb.__file__).parent
-PURE = ("shingling", "params", "signatures")
+PURE = ("shingling", "params", "kernel", "signatures")
 PURE_MAY_IMPORT = {
     "__future__", "abc", "array", "collections", "dataclasses", "enum", "functools", "itertools",
     "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing", "unicodedata",
@@ -34,9 +34,9 @@ HEAVY = {
 DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
-    "shingling", "params", "signatures", "disksort", "storage", "documents", "ingest", "search",
-    "clusters", "maintain", "exchange", "dataset", "spark", "advice", "pages", "report", "plot",
-    "serve", "cli",
+    "shingling", "params", "kernel", "signatures", "disksort", "storage", "documents", "ingest",
+    "search", "clusters", "maintain", "exchange", "dataset", "spark", "advice", "pages", "report",
+    "plot", "serve", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
 ROOT_FILES = 10

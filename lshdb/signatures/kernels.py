@@ -1,8 +1,8 @@
 """Choose the implementation: the compiled kernel, or the Python reference without one.
 
-Both give the same bits; tests compare them. The kernel (``kernel/``) is built with the package if
-there is a C compiler. Without it everything works tens of times slower, and the first use warns
-once.
+Both give the same bits; tests compare them. The kernel (``lshdb/kernel/``) is built with the
+package if there is a C compiler. Without it everything works tens of times slower, and the first
+use warns once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lshdb.arrays import np
-from lshdb.cancel import stop_if_told
-from lshdb.errors import KernelWarning, warn_caller
+from lshdb.kernel import load
 from lshdb.shingling.normalise import normalise_segment, point_kinds, table_entries
 from lshdb.signatures.random_numbers import key_list
 
@@ -37,19 +36,13 @@ _MEMO_WORDS = 0x20000
 @functools.cache
 def compiled() -> Any:
     """Return the compiled module, or None; warn once per process if it is missing."""
-    try:
-        from lshdb.signatures import _kernels
-    except ImportError as error:
-        warn_caller(KernelWarning.without(__file__, error), once=True)
-        return None
-    _kernels.hear_with(stop_if_told)
-    return _kernels
+    return load()
 
 
 def kernel_name() -> str:
     """Return ``compiled (avx2)`` or similar, or ``reference``."""
-    kernel = compiled()
-    return f"compiled ({kernel.use_level()})" if kernel else "reference"
+    built = compiled()
+    return f"compiled ({built.use_level()})" if built else "reference"
 
 
 @functools.lru_cache(maxsize=8)

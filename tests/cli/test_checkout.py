@@ -15,13 +15,13 @@ from lshdb import KernelWarning, kernel_name
 from lshdb.errors import warn_caller
 from tests.cli.conftest import ROOT
 
-KERNEL = f"_kernels{EXTENSION_SUFFIXES[0]}"
+KERNEL = f"compiled{EXTENSION_SUFFIXES[0]}"
 
 
 def copied(place: Path, *, with_kernel: bool, with_sources: bool) -> Path:
     """A copy of the package, with its compiled kernel or without."""
-    left_out = ["__pycache__"] + ([] if with_kernel else ["_kernels.*.so"])
-    left_out += [] if with_sources else ["kernel"]
+    left_out = ["__pycache__"] + ([] if with_kernel else ["compiled.*.so"])
+    left_out += [] if with_sources else ["*.[ch]"]
     shutil.copytree(ROOT / "lshdb", place / "lshdb", ignore=shutil.ignore_patterns(*left_out))
     shutil.copytree(ROOT / "migrations", place / "lshdb" / "_migrations", dirs_exist_ok=True)
     return place
@@ -76,7 +76,7 @@ def test_an_editable_install_is_seen(
     process: Any, checkout: Path, tmp_path: Path, other_python: bool
 ) -> None:
     if other_python:
-        (checkout / "lshdb" / "signatures" / "_kernels.cpython-300-other.so").touch()
+        (checkout / "lshdb" / "kernel" / "compiled.cpython-300-other.so").touch()
     built = copied(tmp_path / "built", with_kernel=True, with_sources=True)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(EDITABLE.format(place=str(built)))
@@ -95,7 +95,7 @@ def test_a_checkout_with_its_kernel_is_what_runs(
 ) -> None:
     other = copied(tmp_path / "site", with_kernel=True, with_sources=False)
     (other / "lshdb" / "version.py").write_text('__version__ = "9.9.9"\n')
-    shutil.copy(ROOT / "lshdb" / "signatures" / KERNEL, checkout / "lshdb" / "signatures")
+    shutil.copy(ROOT / "lshdb" / "kernel" / KERNEL, checkout / "lshdb" / "kernel")
     command = [sys.executable, str(checkout / "cli.py")]
     done = process("--version", command=command, env={"PYTHONPATH": str(other)})
     assert done.stderr == b"" and b"9.9.9" not in done.stdout and b"compiled" in done.stdout
@@ -121,25 +121,25 @@ def test_without_any_kernel_the_cause_is_said_once(
 
 
 def warned(folder: Path) -> str:
-    room = folder / "lshdb" / "signatures"
-    return str(KernelWarning.without(str(room / "kernels.py"), ImportError("not to be loaded")))
+    room = folder / "lshdb" / "kernel"
+    return str(KernelWarning.without(str(room / "__init__.py"), ImportError("not to be loaded")))
 
 
 def test_the_true_cause_is_said(tmp_path: Path) -> None:
-    room = tmp_path / "lshdb" / "signatures"
+    room = tmp_path / "lshdb" / "kernel"
     room.mkdir(parents=True)
-    (room / "_kernels.pyi").touch()
+    (room / "compiled.pyi").touch()
     assert warned(tmp_path).startswith(
         f"lshdb was installed in {tmp_path} without its compiled kernel; signing is tens of times"
     )
-    (room / "_kernels.cpython-300-other.so").touch()
-    assert "is for another Python: _kernels.cpython-300-other.so;" in warned(tmp_path)
+    (room / "compiled.cpython-300-other.so").touch()
+    assert "is for another Python: compiled.cpython-300-other.so;" in warned(tmp_path)
     (room / KERNEL).touch()
     assert f"in {room} cannot be imported: not to be loaded;" in warned(tmp_path)
     assert warned(tmp_path).endswith("installing lshdb again builds it")
     shutil.rmtree(room)
-    (room / "kernel").mkdir(parents=True)
-    (room / "kernel" / "module.c").touch()
+    room.mkdir(parents=True)
+    (room / "module.c").touch()
     assert f"is not built in the checkout {tmp_path};" in warned(tmp_path)
 
 

@@ -25,7 +25,7 @@ kernel = kernels.compiled()
 
 def another_kernel() -> ModuleType:
     """The kernel's module once more, from the same file."""
-    spec = importlib.util.spec_from_file_location("_kernels", kernel.__file__)
+    spec = importlib.util.spec_from_file_location("compiled", kernel.__file__)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -104,7 +104,7 @@ except ImportError:
 script = '''
 import importlib.util
 def load():
-    spec = importlib.util.spec_from_file_location("_kernels", {kernel.__file__!r})
+    spec = importlib.util.spec_from_file_location("compiled", {kernel.__file__!r})
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -755,7 +755,7 @@ def test_long_work_asks_whether_to_stop(name: str) -> None:
 def test_without_a_kernel_the_reference_runs_and_says_so_once() -> None:
     script = """
 import sys, warnings
-sys.modules["lshdb.signatures._kernels"] = None
+sys.modules["lshdb.kernel.compiled"] = None
 warnings.simplefilter("always")
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

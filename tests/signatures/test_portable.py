@@ -16,14 +16,14 @@ import numpy as np
 from lshdb.shingling import normalise
 from lshdb.signatures import kernels
 
-SOURCES = Path(__file__).parents[2] / "lshdb" / "signatures" / "kernel"
+SOURCES = Path(__file__).parents[2] / "lshdb" / "kernel"
 TEXTS = ["to be or not to be that is the question", "Größe, ﬁrst 中文  ก็ x", "a"] + [
     " ".join(f"w{i * i % 97}" for i in range(length)) for length in (6, 12, 30, 400)
 ]
 
 
 def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
-    module = tmp_path / f"_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
+    module = tmp_path / f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
     flags = ["-O2", "-std=c11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     include = f"-I{sysconfig.get_path('include')}"
@@ -31,7 +31,7 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
     subprocess.run(
         [*compiler, *flags, "-DLSHDB_NO_X86", include, *sources, "-o", str(module)], check=True
     )
-    spec = importlib.util.spec_from_file_location("_kernels", module)
+    spec = importlib.util.spec_from_file_location("compiled", module)
     assert spec is not None and spec.loader is not None
     portable = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(portable)
@@ -53,7 +53,7 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
 
 def test_no_multiplication_and_addition_are_fused() -> None:
     """A fused one rounds once instead of twice, and samples of weights would differ by machine."""
-    with open(SOURCES.parents[2] / "pyproject.toml", "rb") as file:
+    with open(SOURCES.parents[1] / "pyproject.toml", "rb") as file:
         (module,) = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
     flags = [flag for flag in module["extra-compile-args"] if not flag.startswith("-std=")]
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")

@@ -1,4 +1,4 @@
-"""The functions of the compiled kernel; see ``kernel/kernel.h``."""
+"""The functions of the compiled kernel; see ``kernel.h``."""
 
 from collections.abc import Callable
 

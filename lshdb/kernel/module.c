@@ -608,7 +608,7 @@ static PyModuleDef_Slot slots[] = {
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "lshdb.signatures._kernels",
+    .m_name = "lshdb.kernel.compiled",
     .m_doc = "From text to signature in C; see kernel/kernel.h.",
     .m_size = sizeof(State),
     .m_traverse = traverse,
@@ -617,4 +617,4 @@ static struct PyModuleDef definition = {
     .m_slots = slots,
 };
 
-PyMODINIT_FUNC PyInit__kernels(void) { return PyModuleDef_Init(&definition); }
+PyMODINIT_FUNC PyInit_compiled(void) { return PyModuleDef_Init(&definition); }
