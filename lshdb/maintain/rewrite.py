@@ -90,7 +90,7 @@ class RewriteResult:
 
 def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
     """Free the space of what was removed; see :meth:`lshdb.Index.compact`."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
         with writer.transaction() as transaction:
@@ -105,23 +105,23 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
         store.freeze()
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
-    result.seconds = time.perf_counter() - begun
+    result.seconds = time.perf_counter() - start
     return result
 
 
-def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -> RewriteResult:
+def reband_index(path: Path, changes: Mapping[str, Any], *, lock_timeout: float) -> RewriteResult:
     """Cut the stored signatures into other bands; see :meth:`lshdb.Index.reband`."""
-    if not given:
+    if not changes:
         raise ParameterError(
             "no parameter for the bands is given",
             hint="give a threshold, a recall, or bands and rows",
         )
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with (
         contextlib.closing(Store.open(path)) as store,
         Writer(store, lock_timeout=lock_timeout) as writer,
     ):
-        params = changed_params(store.params, given)
+        params = changed_params(store.params, changes)
         result = RewriteResult(params, 0, 0, store.bytes_on_disk())
         with writer.translated():
             store.describe_next(params)
@@ -140,7 +140,7 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
             rebanded.freeze()
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
-    result.seconds = time.perf_counter() - begun
+    result.seconds = time.perf_counter() - start
     return result
 
 
@@ -198,42 +198,44 @@ class _Rewriting:
         n_kept = len(self._contents) - len(self.dropped)
         n_columns = self._params.bands + 1
         with KeyColumns(self._folder, n_kept, n_columns, memory=MEMORY) as columns:
-            kept = self._kept(columns)
+            signatures = self._staying_rows(columns)
             if len(self.dropped):
                 of_files = (
-                    [kept] if self.generation.vectors is None else [kept, self._kept_vectors()]
+                    [signatures]
+                    if self.generation.vectors is None
+                    else [signatures, self._staying_vectors()]
                 )
                 self.generation = self.generation.following()
                 blocks = self.generation.write(n_kept, of_files)
                 self._transaction.replace_signatures(self.generation.name, blocks)
                 renumber(self._transaction, Renumbering(self.dropped))
             else:
-                for _ in kept:
+                for _ in signatures:
                     pass
             self._transaction.runs.replace(columns.in_order(), below=n_kept)
 
-    def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
+    def _staying_rows(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
         """Yield the rows that stay, and put their keys into the columns on the way."""
         bands = self._params.bands
         # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
         order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
-        seen = written = 0
+        read = written = 0
         for rows in verified_rows(self._snapshot, self._snapshot.signature_file):
-            contents = self._contents[seen : seen + len(rows)]
-            seen += len(rows)
+            contents = self._contents[read : read + len(rows)]
+            read += len(rows)
             stays = contents != 0
-            kept = rows[stays]
-            keys = bucket_keys(kept, **self._params.cut)
+            staying = rows[stays]
+            keys = bucket_keys(staying, **self._params.cut)
             columns.put(written, np.column_stack([keys, contents[stays]])[:, order])
-            written += len(kept)
-            yield kept
+            written += len(staying)
+            yield staying
 
-    def _kept_vectors(self) -> Iterator[NDArray[Any]]:
+    def _staying_vectors(self) -> Iterator[NDArray[Any]]:
         """Yield the vectors of the rows that stay."""
-        seen = 0
+        read = 0
         for vectors in verified_rows(self._snapshot, self._snapshot.vector_file):
-            stays = self._contents[seen : seen + len(vectors)] != 0
-            seen += len(vectors)
+            stays = self._contents[read : read + len(vectors)] != 0
+            read += len(vectors)
             yield vectors[stays]
 
 

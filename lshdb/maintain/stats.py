@@ -272,9 +272,9 @@ def _counted(
         }
         left_out.copy_pairs = counts.pairs_of_copies() - counts.pairs_of_copies(most=max_bucket)
         lost = lost_by(snapshot, family, left_out, large, **how)
-        found = estimate_pairs(snapshot, family, small, found_by="nothing", **how)
-        if lost is not None and found is not None:
-            loss = loss_of(lost, found + counts.pairs_of_copies(most=max_bucket))
+        estimate = estimate_pairs(snapshot, family, small, found_by="nothing", **how)
+        if lost is not None and estimate is not None:
+            loss = loss_of(lost, estimate + counts.pairs_of_copies(most=max_bucket))
     return _Buckets(shared, largest, pairs, True), left_out, loss
 
 

@@ -1,4 +1,4 @@
-"""Is what is on disk what was written? Every file and row is read, and each fault is a finding.
+"""Read every file and row of an index, and report each fault as a finding.
 
 Checked:
 
@@ -66,14 +66,18 @@ def check_store(
     """Return all findings about one state of an index; see :meth:`lshdb.Index.check`."""
     with store.reading() as snapshot:
         snapshot.require_signatures()
-        found = list(check_index(snapshot, store.params, quick=quick, workers=choose_workers(None)))
+        findings = list(
+            check_index(snapshot, store.params, quick=quick, workers=choose_workers(None))
+        )
         if on_note is not None:
             try:
                 for note in notes(store, snapshot, quick=quick):
                     on_note(note)
             except LshdbError as error:
-                found.append(Finding("database", "index", error.message, "what was to be counted"))
-    return found
+                findings.append(
+                    Finding("database", "index", error.message, "what was to be counted")
+                )
+    return findings
 
 
 def check_index(
@@ -136,11 +140,11 @@ def check_index(
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the first findings of a step; an error that ends the step becomes a finding."""
-    found = 0
+    count = 0
     try:
         for finding in step:
-            found += 1
-            if found > _MOST_OF_A_KIND:
+            count += 1
+            if count > _MOST_OF_A_KIND:
                 place = finding.where.split(",")[0]
                 yield Finding(finding.kind, place, "more of the same; not listed", "not counted")
                 return

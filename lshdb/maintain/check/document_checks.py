@@ -64,9 +64,9 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
 def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
     """Yield the rows whose checksum, the last column, is not that of their values, and say so."""
     for row in rows:
-        found = row_checksum(row[:-1])
-        if found != row[-1]:
-            yield row, f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
+        checksum = row_checksum(row[:-1])
+        if checksum != row[-1]:
+            yield row, f"CRC-32 of its values is {checksum:08x}; expected {row[-1]:08x}"
 
 
 def document_findings(
@@ -91,11 +91,11 @@ def document_findings(
         codec = WITHOUT_DICTIONARY
     compared = work_ahead(
         partial(_compared, codec=codec, keeps_texts=keeps_texts),
-        _some(rows),
+        _batches_of_texts(rows),
         workers=workers,
     )
-    for some, texts in compared:
-        for row, of_text in zip(some, texts, strict=True):
+    for batch, texts in compared:
+        for row, of_text in zip(batch, texts, strict=True):
             doc_id, key, signature_id, n_shingles, batch_id = row[:5]
             what = ""
             if (signature_id is None) != (n_shingles == 0):
@@ -117,32 +117,32 @@ def document_findings(
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
 
 
-def _some(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
-    """Yield rows of documents with texts, up to a mebibyte of these as they are stored."""
-    held: list[Sequence[Any]] = []
+def _batches_of_texts(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Yield batches of document rows, each with up to a mebibyte of stored texts."""
+    batch: list[Sequence[Any]] = []
     room = _TEXT_BYTES
     for row in rows:
-        held.append(row)
+        batch.append(row)
         packed = row[7]
         room -= _ROW_BYTES + (len(packed) if isinstance(packed, bytes) else 0)
         if room <= 0:
-            yield held
-            held, room = [], _TEXT_BYTES
-    if held:
-        yield held
+            yield batch
+            batch, room = [], _TEXT_BYTES
+    if batch:
+        yield batch
 
 
 def _compared(
-    some: list[Sequence[Any]], *, codec: BodyCodec, keeps_texts: bool
+    batch: list[Sequence[Any]], *, codec: BodyCodec, keeps_texts: bool
 ) -> tuple[list[Sequence[Any]], list[str]]:
-    """Return rows of documents with texts, and what is wrong with each text."""
+    """Return a batch, and for each of its texts what is wrong with it."""
     if not keeps_texts:
-        return some, [""] * len(some)
-    stored = [row[5:] for row in some]  # body_hash, form, body, n_chars
+        return batch, [""] * len(batch)
+    stored = [row[5:] for row in batch]  # body_hash, form, body, n_chars
     written = codec.are_as_written(
         [(form, packed, body_hash) for body_hash, form, packed, _ in stored]
     )
-    return some, [
+    return batch, [
         "" if is_whole else _text_finding(codec, form, packed, body_hash, n_chars)
         for is_whole, (body_hash, form, packed, n_chars) in zip(written, stored, strict=True)
     ]
@@ -156,10 +156,10 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
     rows = snapshot.stream(
         "SELECT key, signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
     )
-    while some := list(itertools.islice(rows, _ROWS)):
-        known = [row for row in some if 0 <= row[1] < n]  # others are found above
-        vectors = file.take(np.array([row[1] for row in known], dtype=np.int64))
-        for (key, signature_id, content_hash), vector in zip(known, vectors, strict=True):
+    while batch := list(itertools.islice(rows, _ROWS)):
+        in_file = [row for row in batch if 0 <= row[1] < n]  # others are found above
+        vectors = file.take(np.array([row[1] for row in in_file], dtype=np.int64))
+        for (key, signature_id, content_hash), vector in zip(in_file, vectors, strict=True):
             if hash_body(*raw_body(vector)) != content_hash:
                 where = f"{file.path.name}, row {signature_id}"
                 what = "the vector is not the one written"
@@ -230,7 +230,7 @@ def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _segment_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what the numbers of commits lack: without them, no order is known to be of its rows."""
+    """Yield faults in the numbers of commits, which prove that an order belongs to its rows."""
     (last,) = snapshot.execute("SELECT max(n_signatures) FROM segment").fetchone()
     if (last or 0) != snapshot.n_signatures:
         what = f"ends at {last or 0} signatures; {snapshot.n_signatures} are committed"
@@ -247,10 +247,10 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         table: (run_id, n_rows)
         for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
     }
-    there = snapshot.session.run_tables.names()
-    for table in sorted(there - listed.keys()):
+    tables = snapshot.session.run_tables.names()
+    for table in sorted(tables - listed.keys()):
         yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
-    for table in sorted(listed.keys() - there):
+    for table in sorted(listed.keys() - tables):
         yield Finding("run", f"table {table}", "is listed as a run but missing", "its postings")
     total = sum(n_rows for _, n_rows in listed.values())
     expected = snapshot.n_signatures * (params.bands + 1)
@@ -264,9 +264,9 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         iter(snapshot.execute("SELECT run_id, sum(size * n_buckets) FROM bucket_stat GROUP BY 1"))
     )
     for run_id, n_rows in sorted(listed.values()):
-        found = by_sizes.pop(run_id, 0)
-        if found * (params.bands + 1) != n_rows * params.bands:
-            what = f"counts {found} postings; the table run counts {n_rows} with contents"
+        counted_rows = by_sizes.pop(run_id, 0)
+        if counted_rows * (params.bands + 1) != n_rows * params.bands:
+            what = f"counts {counted_rows} postings; the table run counts {n_rows} with contents"
             yield Finding(
                 "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
             )
@@ -297,13 +297,13 @@ def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
     (expected,) = snapshot.execute(
         "SELECT coalesce(sum(n_added - n_removed), 0) FROM batch"
     ).fetchone()
-    (found,) = snapshot.execute("SELECT count(*) FROM document").fetchone()
-    if found != expected:
+    (count,) = snapshot.execute("SELECT count(*) FROM document").fetchone()
+    if count != expected:
         yield Finding(
             "count",
             "table document",
-            f"has {found} rows; expected {expected}, by the table batch",
-            counted(abs(found - expected), "document"),
+            f"has {count} rows; expected {expected}, by the table batch",
+            counted(abs(count - expected), "document"),
         )
     (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()
     if last is not None and last >= snapshot.next_doc_id:

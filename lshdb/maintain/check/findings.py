@@ -100,11 +100,11 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     versions = [
         version for (version,) in snapshot.execute("SELECT DISTINCT unicode_version FROM batch")
     ]
-    others = sorted({version for version in versions if version != here})
-    if others:
+    other_versions = sorted({version for version in versions if version != here})
+    if other_versions:
         yield (
-            f"batches were signed with Unicode {', '.join(others)}, and this interpreter has {here}"
-            ": assigned characters normalise alike in both"
+            f"batches were signed with Unicode {', '.join(other_versions)}, and this interpreter "
+            f"has {here}: assigned characters normalise alike in both"
         )
     if not quick:
         yield from _unassigned(snapshot)
@@ -133,9 +133,9 @@ def _unassigned(snapshot: Snapshot) -> Iterator[str]:
         "FROM document JOIN batch USING (batch_id) WHERE document.n_unassigned > 0 GROUP BY 1"
     )
     for version, documents, characters in rows:
-        held = f"{counted(documents, 'document')} with {counted(characters, 'character')}"
+        texts = f"{counted(documents, 'document')} with {counted(characters, 'character')}"
         yield (
-            f"{held} that Unicode {version} did not assign when they were signed: a later version "
+            f"{texts} that Unicode {version} did not assign when they were signed: a later version "
             "may normalise these otherwise"
         )
     (unknown,) = snapshot.execute(

@@ -65,13 +65,13 @@ def _file_findings(
         end = first + count
         if crc is None or not 0 <= first < end <= snapshot.n_signatures:
             continue  # document_checks.py reports it
-        found = file.block_crc(first, count)
-        if found != crc:
+        crc_now = file.block_crc(first, count)
+        if crc_now != crc:
             yield Finding(
                 f"{file.layout.kind}s",
                 f"{file.path.name}, rows {first} to {end - 1}, "
                 f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
-                f"CRC-32 is {found:08x}; expected {crc:08x}",
+                f"CRC-32 is {crc_now:08x}; expected {crc:08x}",
                 documents_affected(snapshot, "signature_id BETWEEN ? AND ?", (first, end - 1)),
             )
 
@@ -80,14 +80,14 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield runs without the postings that were written."""
     runs = 0
     for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
-        (found, contents) = snapshot.execute(
+        (postings, contents) = snapshot.execute(
             f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) "
             f"FROM {run_table(table)}"
         ).fetchone()
-        runs += found - contents
-        if found != n_rows:
-            what = f"holds {found} postings; expected {n_rows}"
-            yield Finding("run", f"table {table}", what, counted(abs(found - n_rows), "posting"))
+        runs += postings - contents
+        if postings != n_rows:
+            what = f"holds {postings} postings; expected {n_rows}"
+            yield Finding("run", f"table {table}", what, counted(abs(postings - n_rows), "posting"))
     (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
     if view != runs:
         what = f"shows {view} postings; the runs hold {runs}"
@@ -104,24 +104,24 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
     rows = snapshot.signature_file.rows(n)
     content = _content_keys(snapshot)
     counts = np.zeros(n, dtype=np.int16)
-    held: dict[str, list[Finding]] = {table: [] for table in snapshot.run_tables}
+    by_table: dict[str, list[Finding]] = {table: [] for table in snapshot.run_tables}
     groups = _groups_of_bands(params.bands, max(1, _KEY_BYTES // (8 * len(rows) + 8)))
     for bands, between in groups:
         columns = _key_columns(snapshot.signature_file, n, bands, params)
         expected = _Expected(bands, columns, content)
-        for table, findings in held.items():
+        for table, findings in by_table.items():
             for finding in _in_table(snapshot, table, between, expected, counts):
                 if len(groups) == 1:
                     yield finding
                 elif len(findings) < _MOST_HELD:  # those of a table come together
                     findings.append(finding)
-    yield from itertools.chain.from_iterable(held.values())
-    for one in np.flatnonzero(counts != params.bands + 1).tolist():
+    yield from itertools.chain.from_iterable(by_table.values())
+    for signature_id in np.flatnonzero(counts != params.bands + 1).tolist():
         yield Finding(
             "posting",
-            f"postings, signature {one}",
-            f"has {counts[one]} postings; expected {params.bands + 1}",
-            documents_affected(snapshot, "signature_id = ?", (one,)),
+            f"postings, signature {signature_id}",
+            f"has {counts[signature_id]} postings; expected {params.bands + 1}",
+            documents_affected(snapshot, "signature_id = ?", (signature_id,)),
         )
 
 
@@ -181,16 +181,16 @@ def _in_table(
         keys, ids = flat[:, 0], flat[:, 1]
         outside = (ids < 0) | (ids >= len(counts))
         if outside.any():
-            for key, one in flat[outside].tolist():
-                what = f"names signature {one}; there are {len(counts)}"
-                yield Finding("posting", _place(table, key, one), what, "1 posting")
+            for key, signature_id in flat[outside].tolist():
+                what = f"names signature {signature_id}; there are {len(counts)}"
+                yield Finding("posting", _place(table, key, signature_id), what, "1 posting")
             flat = flat[~outside]
             keys, ids = flat[:, 0], flat[:, 1]
         np.add.at(counts, ids, np.int16(1))
-        for key, one in flat[keys != expected.keys(keys, ids)].tolist():
-            what = f"by its row, signature {one} is not in this bucket"
-            affected = documents_affected(snapshot, "signature_id = ?", (one,))
-            yield Finding("posting", _place(table, key, one), what, affected)
+        for key, signature_id in flat[keys != expected.keys(keys, ids)].tolist():
+            what = f"by its row, signature {signature_id} is not in this bucket"
+            affected = documents_affected(snapshot, "signature_id = ?", (signature_id,))
+            yield Finding("posting", _place(table, key, signature_id), what, affected)
 
 
 def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -278,16 +278,18 @@ def _sizes(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, in
 def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield signatures that no document has and no release names; questions would trip on them."""
     n = snapshot.n_signatures
-    explained = _held_or_released(snapshot, -(2**63))
-    for one in np.flatnonzero(~explained).tolist():
+    explained = _explained_signatures(snapshot, -(2**63))
+    for signature_id in np.flatnonzero(~explained).tolist():
         what = "no document has it, and it was not released"
-        yield Finding("release", f"table signature_release, signature {one}", what, "questions")
-    for release_id, one in snapshot.execute(
+        yield Finding(
+            "release", f"table signature_release, signature {signature_id}", what, "questions"
+        )
+    for release_id, signature_id in snapshot.execute(
         "SELECT release_id, signature_id FROM signature_release "
         "WHERE NOT signature_id BETWEEN 0 AND ?",
         (n - 1,),
     ):
-        what = f"names signature {one}; there are {n}"
+        what = f"names signature {signature_id}; there are {n}"
         yield Finding("release", f"table signature_release, row {release_id}", what, "1 row")
 
 
@@ -301,43 +303,43 @@ def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         "AND signature1 < signature2 AND signature2 < ? AND similarity BETWEEN ? AND ?)",
         (n, lowest, best),
     )
-    for one, other, similarity in rows:
+    for smaller, larger, similarity in rows:
         yield Finding(
             "edge",
-            f"table edge, signatures {one} and {other}",
+            f"table edge, signatures {smaller} and {larger}",
             f"has similarity {similarity}; expected two of {n} signatures, the "
             f"smaller first, and from {lowest:g} to {best:g}",
-            documents_affected(snapshot, "signature_id IN (?, ?)", (one, other)),
+            documents_affected(snapshot, "signature_id IN (?, ?)", (smaller, larger)),
         )
     if state is None:
         return
-    explained = _held_or_released(snapshot, state.release_id)
+    explained = _explained_signatures(snapshot, state.release_id)
     for edges in snapshot.edges.edges(lowest):
         for ids in (edges.left, edges.right):
             inside = (ids >= 0) & (ids < n)
             lost = inside & ~explained[np.where(inside, ids, 0)]
-            for one, other in zip(
+            for left, right in zip(
                 edges.left[lost].tolist(), edges.right[lost].tolist(), strict=True
             ):
-                place = f"table edge, signatures {one} and {other}"
+                place = f"table edge, signatures {left} and {right}"
                 yield Finding("edge", place, "no document has one of them", "1 edge")
     for ids, _ in snapshot.edges.members():
         inside = (ids >= 0) & (ids < n)
-        for one in ids[inside][~explained[ids[inside]]].tolist():
-            place = f"table cluster_member, signature {one}"
+        for signature_id in ids[inside][~explained[ids[inside]]].tolist():
+            place = f"table cluster_member, signature {signature_id}"
             yield Finding("cluster", place, "no document has it", "1 row")
 
 
-def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
+def _explained_signatures(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
     """Return which signatures may be in edges: held by a document, or left since then."""
     # By the file's length, which must match: a damaged count may be any number.
-    found = np.zeros(len(snapshot.signature_file.rows(snapshot.n_signatures)), dtype=bool)
-    for held in snapshot.edges.holders():
-        ids = held.signature_ids
-        found[ids[(ids >= 0) & (ids < len(found))]] = True
+    explained = np.zeros(len(snapshot.signature_file.rows(snapshot.n_signatures)), dtype=bool)
+    for cluster_set in snapshot.edges.holders():
+        ids = cluster_set.signature_ids
+        explained[ids[(ids >= 0) & (ids < len(explained))]] = True
     released = snapshot.edges.released_since(release_id)
-    found[released[(released >= 0) & (released < len(found))]] = True
-    return found
+    explained[released[(released >= 0) & (released < len(explained))]] = True
+    return explained
 
 
 def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -358,9 +360,9 @@ def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
         for signature_id, label in zip(ids.tolist(), labels.tolist(), strict=True)
     }
     for signature_id, label in clusters_of_edges(snapshot, state.threshold):
-        found = stored.pop(signature_id, None)
-        if found != label:
-            what = f"has label {found}; expected {label}, by the edges"
+        stored_label = stored.pop(signature_id, None)
+        if stored_label != label:
+            what = f"has label {stored_label}; expected {label}, by the edges"
             yield _of_cluster(snapshot, signature_id, what)
     for signature_id, label in stored.items():
         what = f"has label {label}; by the edges it is in no cluster"

@@ -140,13 +140,13 @@ def _repair(
         try:
             rebuild = Rebuild(snapshot, store.params, family, old, quarantine, workers)
             with (
-                Store.making(aside, store.params, state=state) as made,
-                Writer(made, lock_timeout=0.0) as writer,
+                Store.making(aside, store.params, state=state) as rebuilt,
+                Writer(rebuilt, lock_timeout=0.0) as writer,
             ):
                 rebuild.build(writer, next_doc_id=state["next_doc_id"])
             _prove(aside)
             quarantine.keep()
-            _publish(store, made, old, lock_timeout)
+            _publish(store, rebuilt, old, lock_timeout)
             _repair_orders(store, RepairResult())
         finally:
             with contextlib.suppress(OSError, LshdbError):
@@ -210,23 +210,23 @@ def _remove_rebuilt(aside: Path, uuid: str) -> None:
 def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation]:
     """Return columns of the new table ``state``, and the existing row files."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
-    found = dict(zip(_STATE.split(", "), row, strict=True))
+    stored = dict(zip(_STATE.split(", "), row, strict=True))
     is_sound = state_is_sound(snapshot.session)
     layouts = row_layouts(store.params)
-    old = find_generation(store.directory.path, found["signature_file"], layouts)
+    old = find_generation(store.directory.path, stored["signature_file"], layouts)
     return {
         "uuid": store.directory.read_description().uuid,
-        **{name: str(found[name]) for name in ("created_at", "library_version")},
-        "unicode_version": str(found["unicode_version"] or unicodedata.unidata_version),
+        **{name: str(stored[name]) for name in ("created_at", "library_version")},
+        "unicode_version": str(stored["unicode_version"] or unicodedata.unidata_version),
         "signature_file": old.following().name,
-        "next_doc_id": found["next_doc_id"] if is_sound else 1,
+        "next_doc_id": stored["next_doc_id"] if is_sound else 1,
     }, old
 
 
 def _prove(aside: Path) -> None:
     """Check in full what was made, before it replaces the old index."""
-    with contextlib.closing(Store.open(aside)) as made, made.reading() as snapshot:
-        finding = next(check_index(snapshot, made.params), None)
+    with contextlib.closing(Store.open(aside)) as rebuilt, rebuilt.reading() as snapshot:
+        finding = next(check_index(snapshot, rebuilt.params), None)
     if finding is not None:
         raise DamageError(
             f"the rebuilt index is not sound: {finding.where}: {finding.what}; nothing was changed",
@@ -234,16 +234,16 @@ def _prove(aside: Path) -> None:
         )
 
 
-def _publish(store: Store, made: Store, old: Generation, lock_timeout: float) -> None:
+def _publish(store: Store, rebuilt: Store, old: Generation, lock_timeout: float) -> None:
     """Replace the old index by the new one.
 
     The new row files are in place and synced before the database names them; the old ones stay
     until nothing names them.
     """
     for file in old.following().files:
-        os.replace(made.directory.path / file.path.name, file.path)
+        os.replace(rebuilt.directory.path / file.path.name, file.path)
     sync_directory(store.directory.path)
-    replace_database(store, made, lock_timeout=lock_timeout)
+    replace_database(store, rebuilt, lock_timeout=lock_timeout)
     for file in old.files:
         file.path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What can be read of a damaged index, and what proves it.
+"""Read what is left of a damaged index, and find proof that it is as written.
 
 A damaged page of SQLite ends a scan with an error. The scan then goes on after it: it tries ids
 further and further on until one can be read, and narrows the gap from there (:func:`salvaged`).
@@ -112,11 +112,11 @@ class Evidence:
                 return {}
             half = len(doc_ids) // 2
             return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
-        found = (
+        decoded = (
             (doc_id, _decoded(self.codec, form, packed, functools.partial(self._length, doc_id)))
             for doc_id, form, packed in rows
         )
-        return {doc_id: text for doc_id, text in found if text is not None}
+        return {doc_id: text for doc_id, text in decoded if text is not None}
 
     def _length(self, doc_id: int) -> int:
         """Return the longest possible text, in characters; the document's row may be damaged."""
@@ -126,17 +126,17 @@ class Evidence:
             length = None
         return max(_UNPROVED_CHARS, length if isinstance(length, int) else 0)
 
-    def text_of_copy(self, one: StoredDocument) -> Text | None:
+    def text_of_copy(self, document: StoredDocument) -> Text | None:
         """Return the text of another document that came with the same text."""
         try:
             doc_ids = self._snapshot.execute(
                 "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
-                (one.signature_id, one.body_hash),
+                (document.signature_id, document.body_hash),
             ).fetchall()
         except LshdbError:
             return None
-        texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != one.doc_id])
-        return next((text for text in texts.values() if text.body_hash == one.body_hash), None)
+        texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != document.doc_id])
+        return next((text for text in texts.values() if text.body_hash == document.body_hash), None)
 
     def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
         """Return the vectors of some documents, by doc_id.
@@ -149,16 +149,20 @@ class Evidence:
         rows : iterable of tuple
             Rows of ``document`` as found.
         """
-        found = {}
+        proved = {}
         for doc_id, _, signature_id, content_hash, *_ in rows:
             vector = self._vector_at(signature_id)
             if vector is None or vector.body_hash != content_hash:
-                others = map(self._vector_at, self._signatures_with(content_hash))
-                good = (one for one in others if one and one.body_hash == content_hash)
+                equal_vectors = map(self._vector_at, self._signatures_with(content_hash))
+                good = (
+                    vector
+                    for vector in equal_vectors
+                    if vector and vector.body_hash == content_hash
+                )
                 vector = next(good, vector)
             if vector is not None:
-                found[doc_id] = vector
-        return found
+                proved[doc_id] = vector
+        return proved
 
     def _vector_at(self, signature_id: object) -> Text | None:
         """Return a row of the vector file if it can be a vector; without a number, no bits set."""
@@ -200,8 +204,8 @@ class Evidence:
         StoredDocument or None
             With the right checksum.
         """
-        found = StoredDocument(*values)
-        content_hash = found.content_hash
+        document = StoredDocument(*values)
+        content_hash = document.content_hash
         derived: dict[str, set[Any]] = {}
         if text is not None:
             (content,) = self._family.contents([text.body])
@@ -250,32 +254,32 @@ class Evidence:
         texts : dict
             Their texts or vectors by doc_id, proved; empty if those are not stored.
         """
-        found: dict[int, NDArray[np.uint32]] = {}
+        proved: dict[int, NDArray[np.uint32]] = {}
         readable = []
-        for one in documents:
-            if one.doc_id in texts:
-                readable.append(one)
+        for document in documents:
+            if document.doc_id in texts:
+                readable.append(document)
             else:
-                self._vouch(one, found)
-        bodies = [texts[one.doc_id].body for one in readable]
+                self._vouch(document, proved)
+        bodies = [texts[document.doc_id].body for document in readable]
         contents = self._family.contents(bodies)
         rows, _ = sign_in_threads(contents, self._family, workers=self._workers)
-        for one, content, row in zip(readable, contents, rows, strict=True):
-            if one.signature_id is None:
+        for document, content, row in zip(readable, contents, rows, strict=True):
+            if document.signature_id is None:
                 continue
-            if hash_body(*raw_body(content)) == one.content_hash:
-                found[one.signature_id] = row
+            if hash_body(*raw_body(content)) == document.content_hash:
+                proved[document.signature_id] = row
                 self.signed += 1
             else:  # another version of Unicode, or of a tokenizer
-                self._vouch(one, found)
-        return found
+                self._vouch(document, proved)
+        return proved
 
-    def _vouch(self, one: StoredDocument, found: dict[int, NDArray[np.uint32]]) -> None:
+    def _vouch(self, document: StoredDocument, proved: dict[int, NDArray[np.uint32]]) -> None:
         """Take a row as it is if every slot of it is in a band, and every band has its posting.
 
         A bucket key is a hash of 56 bits of the band's slots: a row that differs is not taken.
         """
-        params, signature_id = self._params, one.signature_id
+        params, signature_id = self._params, document.signature_id
         if signature_id is None or params.bands * params.rows != params.num_perm:
             return
         try:
@@ -285,7 +289,7 @@ class Evidence:
         except (LshdbError, OSError, ValueError, TypeError, OverflowError):
             return
         if np.isin(keys, posted[ids == signature_id]).all():
-            found[signature_id] = row[0]
+            proved[signature_id] = row[0]
             self.vouched += 1
 
 
@@ -361,7 +365,7 @@ def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any,
 
 
 def _behind(session: Session, query: str, after: int) -> int:
-    """Return the least id, about, from which on a row can be read, or there are none."""
+    """Return about the least id from which rows can be read again."""
 
     def is_readable(step: int) -> bool:
         try:
@@ -398,9 +402,9 @@ def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
 def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout]) -> Generation:
     """Return the files that the state names; if they are missing, the only ones that exist."""
     if not (is_generation(name) and (directory / str(name)).is_file()):
-        there = (path.name for path in directory.glob("signatures*.npy"))
-        others = [one for one in there if is_generation(one)]
-        name = others[0] if len(others) == 1 else FIRST_NAME
+        names = (path.name for path in directory.glob("signatures*.npy"))
+        generations = [name for name in names if is_generation(name)]
+        name = generations[0] if len(generations) == 1 else FIRST_NAME
     return Generation(directory, str(name), layouts)
 
 

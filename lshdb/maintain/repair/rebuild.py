@@ -1,4 +1,4 @@
-"""Building a new index from all that is proved of a damaged one, a batch of documents at a time.
+"""Build a new index from everything in a damaged one that can be proved, batch by batch.
 
 Rows of the table ``batch`` that are proved are kept; others are worked out (:class:`History`).
 Documents that are not proved go into a file (:class:`Quarantine`).
@@ -58,14 +58,14 @@ _BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
 
 @dataclass(slots=True)
 class _Usage:
-    """What documents tell about a batch: how many have it, and when the first of them came in."""
+    """What the documents of a batch prove about it: their number and the time of the first."""
 
     documents: int
     seen_at: str
 
 
 class History:
-    """The batches that are proved, and what documents tell about the others.
+    """The proved batches, and what documents prove about the others.
 
     Attributes
     ----------
@@ -132,8 +132,8 @@ class History:
         """Return whether there will be a batch of that number."""
         return batch_id in self._rows
 
-    def balance(self, transaction: WriteTransaction, *, there: int, lost: int) -> None:
-        """Make the counts of batches add up to the documents that there are.
+    def balance(self, transaction: WriteTransaction, *, proved: int, lost: int) -> None:
+        """Make the counts of batches add up to the documents of the new index.
 
         A batch that was worked out takes what is missing; lost documents become a removal.
         """
@@ -141,10 +141,10 @@ class History:
         counted = sum(row[added] - row[removed] for row in self._rows.values())
         if self.rebuilt:
             last = self.rebuilt[-1]
-            more = self._rows[last][added] + there + lost - counted
+            more = self._rows[last][added] + proved + lost - counted
             transaction.update_batch(last, {"n_added": max(more, 0), "n_removed": max(-more, 0)})
         else:
-            lost = counted - there
+            lost = counted - proved
         if lost:
             newest = transaction.snapshot.last_batch()
             started_at = timestamp_after(newest.started_at if newest else None)
@@ -234,7 +234,7 @@ class Rebuild:
         self._take_out_the_rest()
         with writer.transaction() as transaction:
             lost = len(self._quarantine.keys)
-            self.history.balance(transaction, there=self.documents, lost=lost)
+            self.history.balance(transaction, proved=self.documents, lost=lost)
             transaction.execute(
                 "UPDATE state SET next_doc_id = ?", (max(next_doc_id, self._last_doc_id + 1),)
             )
@@ -245,9 +245,9 @@ class Rebuild:
         proved = []
         for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
             if _is_proved(row):
-                one = StoredDocument(*row[:-1])
-                self.history.count(one.batch_id, one.last_seen_at)
-                proved.append(one.doc_id)
+                document = StoredDocument(*row[:-1])
+                self.history.count(document.batch_id, document.last_seen_at)
+                proved.append(document.doc_id)
         met = np.array(proved, dtype=np.int64)
         for doc_id, key in keys_by_index(self._snapshot.session):
             place = int(np.searchsorted(met, doc_id))
@@ -270,79 +270,84 @@ class Rebuild:
             yield chunk
 
     def _take(self, transaction: WriteTransaction, rows: list[Row]) -> None:
-        """Put in those of some documents that are proved."""
+        """Write the documents of a batch that are proved."""
         if self._params.keeps_vectors:
             texts = self.evidence.vectors(rows)
         else:
             texts = self.evidence.texts([row[0] for row in rows])
         documents = [
-            one for row in rows if (one := self._document(row, texts.get(row[0]))) is not None
+            document
+            for row in rows
+            if (document := self._document(row, texts.get(row[0]))) is not None
         ]
         if self._params.store_text:
-            documents = [one for one in documents if self._has_text(one, texts)]
+            documents = [document for document in documents if self._has_text(document, texts)]
         documents = self._with_signatures(transaction, documents, texts)
         if documents:
             kept_rows = (
-                (one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents
+                (document.doc_id, document.key, self._new_id(document), *document.values()[3:])
+                for document in documents
             )
             transaction.insert_documents(list(zip(*with_checksums(kept_rows), strict=True)))
         if documents and self._params.keeps_texts:
-            proved = [texts[one.doc_id] for one in documents]
+            proved = [texts[document.doc_id] for document in documents]
             transaction.put_bodies(
                 (
-                    [one.doc_id for one in documents],
+                    [document.doc_id for document in documents],
                     [text.form for text in proved],
                     transaction.fit_bodies(
                         [text.packed for text in proved],
-                        [one.n_chars for one in documents],
+                        [document.n_chars for document in documents],
                         self.evidence.codec,
                     ),
                 )
             )
-        kept = {one.doc_id for one in documents}
+        doc_ids = {document.doc_id for document in documents}
         fields = proved_fields(self._snapshot.session, [row[0] for row in rows])
-        transaction.put_fields([row for row in fields if row[0] in kept])
+        transaction.put_fields([row for row in fields if row[0] in doc_ids])
         self.documents += len(documents)
-        self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
+        self._last_doc_id = max(self._last_doc_id, *(document.doc_id for document in documents), 0)
 
     def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
-        """Return the row of a document if it is proved; else take the document out."""
+        """Return the row of a document if it is proved; otherwise quarantine the document."""
         if _is_proved(row):
             return StoredDocument(*row[:-1])
         doc_id, values, checksum = row[0], row[:-1], row[-1]
-        one = self.evidence.proved(values, checksum, self._keys.get(doc_id), text)
-        if one is not None and self.history.has(one.batch_id):
+        document = self.evidence.proved(values, checksum, self._keys.get(doc_id), text)
+        if document is not None and self.history.has(document.batch_id):
             self._keys.pop(doc_id, None)
-            return one
-        found = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
-        key = self._keys.pop(doc_id, None) or found["key"]
-        is_proved = text is not None and text.body_hash == found["body_hash"]
+            return document
+        columns = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
+        key = self._keys.pop(doc_id, None) or columns["key"]
+        is_proved = text is not None and text.body_hash == columns["body_hash"]
         self._quarantine.put(
             key if isinstance(key, str) else None,
             "its row in the table document is not what was written",
             **self._shown(text, is_proved=is_proved),
-            row=found,
+            row=columns,
         )
         return None
 
-    def _has_text(self, one: StoredDocument, texts: dict[int, Text]) -> bool:
+    def _has_text(self, document: StoredDocument, texts: dict[int, Text]) -> bool:
         """Return whether a text or vector is there, or in a copy; else take the document out."""
-        text = texts.get(one.doc_id)
-        if text is not None and text.body_hash == one.body_hash:
+        text = texts.get(document.doc_id)
+        if text is not None and text.body_hash == document.body_hash:
             return True
-        copy = self.evidence.text_of_copy(one)
+        copy = self.evidence.text_of_copy(document)
         if copy is not None:
-            texts[one.doc_id] = copy
+            texts[document.doc_id] = copy
             return True
         reason = f"its {self._what} is {'missing' if text is None else 'not the one written'}"
-        self._put_out(one, reason, text, is_proved=False)
+        self._put_out(document, reason, text, is_proved=False)
         return False
 
     def _put_out(
-        self, one: StoredDocument, reason: str, text: Text | None, *, is_proved: bool
+        self, document: StoredDocument, reason: str, text: Text | None, *, is_proved: bool
     ) -> None:
-        row = dict(zip(_DOCUMENT_COLUMNS[:-1], one.values(), strict=True))
-        self._quarantine.put(one.key, reason, **self._shown(text, is_proved=is_proved), row=row)
+        row = dict(zip(_DOCUMENT_COLUMNS[:-1], document.values(), strict=True))
+        self._quarantine.put(
+            document.key, reason, **self._shown(text, is_proved=is_proved), row=row
+        )
 
     def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
         """Return the quarantine's field for a text or a vector, if there is one."""
@@ -353,9 +358,9 @@ class Rebuild:
             body = plain_vector(body, is_bits=self._params.kind.body == "bits")
         return {self._what if is_proved else f"unproved_{self._what}": body}
 
-    def _new_id(self, one: StoredDocument) -> int | None:
+    def _new_id(self, document: StoredDocument) -> int | None:
         """Return a document's signature id in the new index; None if it is not there yet."""
-        old = one.signature_id
+        old = document.signature_id
         if old is None or old >= len(self._new_ids) or self._new_ids[old] < 0:
             return None
         return int(self._new_ids[old])
@@ -371,25 +376,25 @@ class Rebuild:
         Documents with one content have one signature, as before.
         """
         firsts: dict[int, StoredDocument] = {}
-        for one in documents:
-            if one.signature_id is not None and self._new_id(one) is None:
-                firsts.setdefault(one.signature_id, one)
+        for document in documents:
+            if document.signature_id is not None and self._new_id(document) is None:
+                firsts.setdefault(document.signature_id, document)
         sound = [old for old in firsts if old < len(self._sound) and self._sound[old]]
         damaged = firsts.keys() - set(sound)
         rows = self.evidence.signatures(
-            [one for old, one in firsts.items() if old in damaged], texts
+            [document for old, document in firsts.items() if old in damaged], texts
         )
         if sound:
             rows.update(zip(sound, self._file.take(np.array(sound, dtype=np.int64)), strict=True))
         self._write_signatures(transaction, rows, firsts, texts)
-        kept = []
-        for one in documents:
-            if one.signature_id is None or self._new_id(one) is not None:
-                kept.append(one)
+        signed = []
+        for document in documents:
+            if document.signature_id is None or self._new_id(document) is not None:
+                signed.append(document)
             else:
-                text = texts.get(one.doc_id)
-                self._put_out(one, "its signature is damaged", text, is_proved=True)
-        return kept
+                text = texts.get(document.doc_id)
+                self._put_out(document, "its signature is damaged", text, is_proved=True)
+        return signed
 
     def _write_signatures(
         self,
@@ -421,7 +426,7 @@ class Rebuild:
         )
 
     def _take_out_the_rest(self) -> None:
-        """Put out the rest of documents whose row cannot be read: a key, or a text."""
+        """Quarantine what remains of documents whose row cannot be read: a key, or a text."""
         rest = dict(sorted(self._keys.items()))
         for doc_id, key in rest.items():
             text = self.evidence.texts([doc_id]).get(doc_id)
@@ -480,7 +485,7 @@ class Quarantine:
         if self.path is not None and kind is not None:
             self.path.unlink(missing_ok=True)
 
-    def put(self, key: str | None, reason: str, **known: Any) -> None:
+    def put(self, key: str | None, reason: str, **facts: Any) -> None:
         """Write one document.
 
         Parameters
@@ -488,12 +493,12 @@ class Quarantine:
         key : str or None
         reason : str
             Why it is out.
-        **known
+        **facts
             More fields; bytes are written as hexadecimal digits, None is left out.
         """
         if self._file is None:
             self._file, self.path = open(self._place, "xb"), self._place  # noqa: SIM115
-        fields = {name: value for name, value in known.items() if value is not None}
+        fields = {name: value for name, value in facts.items() if value is not None}
         record = {"id": key, **fields, "reason": reason}
         self._file.write(orjson.dumps(record, default=_as_text) + b"\n")
         self.keys.append(key if key is not None else "?")
