@@ -3,12 +3,11 @@
     pip install 'lshdb[datasette]'
     datasette news.lshdb/index.db
 
-Datasette finds this module by its entry point and calls the hooks. They do nothing for a database
-that is not of an index. Nothing is written: Datasette opens files read-only, and similar documents
-and clusters are those that ``lshdb clusters`` stored.
+Datasette finds this module by its entry point and calls the hooks. They do nothing for any other
+database than an index's. Nothing is written: Datasette opens files read-only, and the pages show
+the similar documents and clusters that ``lshdb clusters`` stored.
 
-The queries are those of docs/guides/sql.md, read from the page itself. A key in them becomes a
-parameter.
+The queries are read from docs/guides/sql.md itself. A key in them becomes a parameter.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _KEYS = frozenset({"key", "neighbor", "older_key", "label"})
 """Columns that hold the key of a document."""
 _MOST_LISTED = 100
 _MOST_CHARACTERS = 20_000
-_KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-"""Whether a database is of an index, once it has been asked for."""
+_IS_INDEX: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+"""Whether a database is that of an index; filled on first use."""
 _QUERY = re.compile(
     r"^([^\n]+(?:\n[^\n]+)*?):\n\n<!-- sql: (\w+) -->\n```sql\n(.+?)\n```", re.MULTILINE | re.DOTALL
 )
@@ -75,13 +74,13 @@ characters.</p>{% endif %}{% endif %}
 {% elif not similar %}<p>None, as of {{ updated_at }}.</p>
 {% else %}<p>As of {{ updated_at }}.</p>
 <table class="rows-and-columns"><tr><th>key</th><th>{{ measure }}</th><th>method</th></tr>
-{% for one in similar[:most] %}<tr><td>{{ link(one.neighbor) }}</td>
-<td>{{ "%.6g"|format(one[measure]) }}</td><td>{{ one.method }}</td></tr>
+{% for pair in similar[:most] %}<tr><td>{{ link(pair.neighbor) }}</td>
+<td>{{ "%.6g"|format(pair[measure]) }}</td><td>{{ pair.method }}</td></tr>
 {% endfor %}</table>
 {% if similar|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
 <h2>Cluster</h2>
 {% if not members %}<p>In no cluster.</p>
-{% else %}<ul>{% for one in members[:most] %}<li>{{ link(one.key) }}</li>{% endfor %}</ul>
+{% else %}<ul>{% for member in members[:most] %}<li>{{ link(member.key) }}</li>{% endfor %}</ul>
 {% if members|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
 {% endblock %}
 """
@@ -90,8 +89,8 @@ characters.</p>{% endif %}{% endif %}
 @hookimpl
 def prepare_connection(conn: sqlite3.Connection) -> None:
     """Give each connection to an index the function ``text``."""
-    (found,) = conn.execute(_NAMES_IN, _OWN).fetchone()
-    if found == len(_OWN):
+    (n_tables,) = conn.execute(_NAMES_IN, _OWN).fetchone()
+    if n_tables == len(_OWN):
         register_text(conn)
 
 
@@ -99,10 +98,10 @@ def prepare_connection(conn: sqlite3.Connection) -> None:
 def canned_queries(datasette: Any, database: str) -> Any:
     """Return the queries of the guide, for an index."""
 
-    async def found() -> dict[str, dict[str, str]]:
+    async def queries() -> dict[str, dict[str, str]]:
         return _queries() if await _is_index(datasette.get_database(database)) else {}
 
-    return found
+    return queries
 
 
 @hookimpl
@@ -178,10 +177,10 @@ async def _context(database: Any, document: Any) -> dict[str, Any]:
 
 
 async def _is_index(database: Any) -> bool:
-    if database not in _KNOWN:
-        (found,) = (await database.execute(_NAMES_IN, list(_OWN))).first()
-        _KNOWN[database] = found == len(_OWN)
-    return _KNOWN[database]
+    if database not in _IS_INDEX:
+        (n_tables,) = (await database.execute(_NAMES_IN, list(_OWN))).first()
+        _IS_INDEX[database] = n_tables == len(_OWN)
+    return _IS_INDEX[database]
 
 
 def _address(database: str, key: str | None = None) -> str:
@@ -195,12 +194,12 @@ def _queries() -> dict[str, dict[str, str]]:
     for folder in (package / "_docs", package.parent / "docs"):
         page = folder / "guides" / "sql.md"
         if page.is_file():
-            found = _QUERY.findall(page.read_text(encoding="utf-8"))
+            queries = _QUERY.findall(page.read_text(encoding="utf-8"))
             return {
                 f"lshdb_{name}": {
                     "sql": sql.rstrip(";").replace("'mon-1'", ":key"),
                     "title": " ".join(title.split()),
                 }
-                for title, name, sql in found
+                for title, name, sql in queries
             }
     return {}

@@ -1,8 +1,8 @@
 """Export one state of an index to files in open formats, while others write.
 
-Everything is read in one reading transaction and streamed. The directory is built under another
-name, synced and renamed. Signature rows and vectors are compared with their checksums on the way,
-because the export has checksums of its own.
+One reading transaction reads everything, and streams it. The directory is built under another name,
+synced and renamed. Signature rows and vectors are compared with their checksums on the way, because
+the export has checksums of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 __all__ = ["export_store", "exported_index", "exported_rows"]
 
 _INDEX = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
-_TOLD_AFTER = 1_000
+_PROGRESS_ROWS = 1_000
 
 
 def export_store(
@@ -73,13 +73,12 @@ def _write(
     files = [f"{name}{form.suffix}" for name in described]
     for (name, table), file in zip(described.items(), files, strict=True):
         counts[name] = form.write(folder / file, table, rows[name])
-    for one in snapshot.generation.files:
-        name, shape = f"{one.layout.kind}s", (snapshot.n_signatures, one.layout.n_columns)
+    for row_file in snapshot.generation.files:
+        layout = row_file.layout
+        name, shape = f"{layout.kind}s", (snapshot.n_signatures, layout.n_columns)
         files.append(f"{name}.npy")
-        rows_of_file = verified_rows(snapshot, one)
-        counts[name] = _write_array(
-            folder / files[-1], rows_of_file, dtype=one.layout.dtype.str, shape=shape
-        )
+        blocks = verified_rows(snapshot, row_file)
+        counts[name] = _write_array(folder / files[-1], blocks, dtype=layout.dtype.str, shape=shape)
     (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
     postings = snapshot.postings.with_contents()
     if tables == "parquet":
@@ -112,17 +111,19 @@ def _write(
 def exported_rows(
     snapshot: Snapshot, params: IndexParams, on_progress: Callable[[int], None] | None
 ) -> dict[str, Iterable[Sequence[Any]]]:
-    """Return the rows of every table of an export by its name; they are read as they are taken.
+    """Return the rows of every table of an export, by its name; rows are read lazily.
 
     Parameters
     ----------
     snapshot : Snapshot
+        The state to export; its transaction stays open while rows are read.
     params : IndexParams
+        The parameters of the index.
     on_progress : callable, optional
-        Told the number of documents so far.
+        Called with the number of documents so far.
     """
     return {
-        "documents": _told(_documents(snapshot, params), on_progress),
+        "documents": _with_progress(_documents(snapshot, params), on_progress),
         # Without the last two fields: an imported index treats every add as finished.
         "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
         "releases": snapshot.execute(
@@ -156,20 +157,24 @@ def exported_index(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:
-    for one in snapshot.whole_documents():
+    for document in snapshot.whole_documents():
         body: Body = None
-        if one.form is not None and one.body is not None:
+        if document.form is not None and document.body is not None:
             body = snapshot.codec.unpack(
-                one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+                document.form,
+                document.body,
+                document.body_hash,
+                n_chars=document.n_chars,
+                doc_id=document.doc_id,
             )
         elif params.keeps_texts:
-            raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
-        values = one.values()
+            raise DamageError(f"the text of {document.key!r} is missing", hint="run lshdb check")
+        values = document.values()
         weights = (raw_body(body)[1].decode() if isinstance(body, dict) else None,)
         yield (
             *values[:3],
-            one.content_hash.hex(),
-            one.body_hash.hex(),
+            document.content_hash.hex(),
+            document.body_hash.hex(),
             *values[5:],
             body if isinstance(body, str) else None,
             sorted(body)
@@ -181,12 +186,12 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
         )
 
 
-def _told(
+def _with_progress(
     rows: Iterable[tuple[Any, ...]], on_progress: Callable[[int], None] | None
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the same rows and report their count."""
     for number, row in enumerate(rows, start=1):
-        if on_progress is not None and number % _TOLD_AFTER == 0:
+        if on_progress is not None and number % _PROGRESS_ROWS == 0:
             on_progress(number)
         yield row
 

@@ -60,22 +60,27 @@ _HINT = "export the index again, or use another copy"
 def read_array(
     path: Path, dtype: np.dtype[Any], width: int, *, n_rows: int, block_rows: int
 ) -> Iterator[NDArray[Any]]:
-    """Read the rows of a two-dimensional array, some at a time.
+    """Read the rows of a two-dimensional array in blocks.
 
     Parameters
     ----------
     path : Path
+        The ``.npy`` file.
     dtype : dtype
+        The expected type of its values.
     width : int
-        Columns.
+        The expected number of columns.
     n_rows : int
         The expected number of rows.
     block_rows : int
+        Rows in a block.
 
     Raises
     ------
     DamageError
-        The file is not such an array, or ends before its last row.
+        The file holds another array, or ends before its last row.
+    LshdbError
+        The file cannot be read, for a reason other than damage, such as permissions.
     """
     try:
         with open(path, "rb", opener=open_given) as file:
@@ -99,14 +104,14 @@ def _check_header(path: Path, file: BinaryIO, dtype: np.dtype[Any], shape: tuple
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
             raise ValueError(f"format version {version}; expected (1, 0)")
-        found, is_fortran, there = np.lib.format.read_array_header_1_0(file)
+        stored_shape, is_fortran, stored = np.lib.format.read_array_header_1_0(file)
     except Exception as error:  # NumPy parses a Python literal, and any error may come out
         raise DamageError(f"{path} is not a readable .npy file: {error}", hint=_HINT) from error
-    if is_fortran or there != dtype or found != shape:
+    if is_fortran or stored != dtype or stored_shape != shape:
         order = "Fortran" if is_fortran else "C"
         raise DamageError(
-            f"{path} holds {there.str} of shape {found} in {order} order; expected {dtype.str} of "
-            f"shape {shape} in C order, as in the rest of {path.parent.name}",
+            f"{path} holds {stored.str} of shape {stored_shape} in {order} order; expected "
+            f"{dtype.str} of shape {shape} in C order, as in the rest of {path.parent.name}",
             hint=_HINT,
         )
 
@@ -137,11 +142,11 @@ def import_export(
 
 
 class Exported(Protocol):
-    """What an index is made of: the rows that were exported, whatever files hold them."""
+    """The rows of an exported index, whatever files hold them."""
 
     @property
     def documents_path(self) -> Path:
-        """Where documents are, for messages."""
+        """The file or folder of documents, for messages."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -158,12 +163,12 @@ class Exported(Protocol):
         """Read the rows of documents; the last value is the body, or None."""
 
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Yield signature rows, and vectors if they are kept, some at a time."""
+        """Yield blocks of signature rows, and of vectors if they are kept."""
 
     def postings(
         self, params: IndexParams
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield bucket keys and signature ids, some at a time, in order."""
+        """Yield blocks of bucket keys and signature ids, in order."""
 
 
 def load_export(
@@ -179,7 +184,7 @@ def load_export(
     Raises
     ------
     DamageError
-        A row is not what was exported.
+        A row is invalid or contradicts another.
     IndexExistsError, LockedError, DatabaseError, LshdbError
         As for :meth:`lshdb.Index.from_export`; there is no index.
     """
@@ -209,7 +214,7 @@ def _load_more(transaction: WriteTransaction, source: Exported) -> None:
     """Load kept fields, nights and cursors."""
     for rows in _cut(source.rows("fields")):
         for doc_id, text in rows:
-            if not isinstance(_json_object(text), dict):
+            if not isinstance(_json_value(text), dict):
                 raise _damage(
                     source.documents_path,
                     f"is of an export whose fields of document {doc_id} are no JSON object",
@@ -221,7 +226,8 @@ def _load_more(transaction: WriteTransaction, source: Exported) -> None:
         transaction.set_cursor(name, batch_id, advanced_at)
 
 
-def _json_object(text: str) -> Any:
+def _json_value(text: str) -> Any:
+    """Return the value of JSON text; None if it is invalid."""
     try:
         return orjson.loads(text)
     except ValueError:
@@ -279,7 +285,7 @@ class _Export:
         return with_bodies(self.rows("documents"), self.documents_path)
 
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Yield signature rows, and vectors if they are kept, some at a time."""
+        """Yield blocks of signature rows, and of vectors if they are kept."""
         layouts = row_layouts(params)
         n_rows = self.manifest.counts["signatures"]
         block_rows = max(1, _ROW_BYTES // sum(layout.row_bytes for layout in layouts))
@@ -333,17 +339,18 @@ def described_index(
     parameters: Mapping[str, Any],
     edge_state: Mapping[str, Any] | None,
 ) -> DescribedIndex:
-    """Return what an export says of its index, checked.
+    """Check and return the description of the index in an export.
 
     Parameters
     ----------
     path : Path
-        Where it says so, for messages.
+        The file with the description, for messages.
     index : mapping
         Format, uuid, created_at, library_version, unicode_version, next_doc_id.
     parameters : mapping
         Name to value.
     edge_state : mapping or None
+        The fields of :class:`EdgeState`.
 
     Raises
     ------
@@ -408,7 +415,7 @@ def _load_documents(
 ) -> None:
     with writer.transaction() as transaction:
         load_batches(transaction, source.rows("batches"))
-    n_signatures, done = source.counts["signatures"], 0
+    n_signatures, n_loaded = source.counts["signatures"], 0
     path = source.documents_path
     for batch in _batches(source.documents()):
         rows: list[tuple[Any, ...]] = []
@@ -429,24 +436,24 @@ def _load_documents(
             if params.keeps_vectors:
                 _check_vectors(path, transaction.snapshot, rows)
             load_documents(transaction, rows, bodies)
-        done += len(rows)
+        n_loaded += len(rows)
         if on_progress is not None:
-            on_progress(done)
+            on_progress(n_loaded)
 
 
 def _weights(path: Path, text: str) -> dict[str, Any]:
-    found = _json_object(text)
-    if not isinstance(found, dict):
+    weights = _json_value(text)
+    if not isinstance(weights, dict):
         raise _damage(path, f"holds weights that are not a JSON object: {text[:60]!r}")
-    return found
+    return weights
 
 
 def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
-    """Compare the vectors of documents, which are stored already, with their hashes."""
+    """Compare the stored vectors of documents with their hashes."""
     for start in range(0, len(rows), _VECTORS):
-        some = rows[start : start + _VECTORS]
-        vectors = snapshot.vectors.of_documents([row[2] for row in some])
-        for row, vector in zip(some, vectors, strict=True):
+        block = rows[start : start + _VECTORS]
+        vectors = snapshot.vectors.of_documents([row[2] for row in block])
+        for row, vector in zip(block, vectors, strict=True):
             if hash_body(*raw_body(vector)) != row[4]:
                 raise _damage(path, f"the vector of {row[1]!r} is not the exported one")
 
@@ -467,9 +474,9 @@ def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 
 def _cut(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    while some := list(itertools.islice(rows, _ROWS)):
-        yield some
+    while block := list(itertools.islice(rows, _ROWS)):
+        yield block
 
 
 def _damage(path: Path, what: str) -> DamageError:
-    return DamageError(f"{path} {what}", hint="export the index again, or use another copy")
+    return DamageError(f"{path} {what}", hint=_HINT)

@@ -42,6 +42,7 @@ class Manifest:
     Attributes
     ----------
     export_format : int
+        :data:`TEXT_FORMAT`, :data:`METRIC_FORMAT` or :data:`FIELD_FORMAT`.
     tables : {"jsonl", "parquet"}
         Format of the tables.
     index : dict
@@ -95,12 +96,12 @@ def read_manifest(folder: Path) -> Manifest:
     FormatError
         The export has a format that this version does not read.
     DamageError
-        The file is not what was written.
+        The file is not a valid manifest.
     """
     path = folder / MANIFEST
     try:
         with open(path, "rb", opener=open_given) as file:
-            found = orjson.loads(file.read())
+            entries = orjson.loads(file.read())
     except OSError as error:
         raise InputError(
             f"there is no export at {folder}: {path}: {error.strerror}",
@@ -108,7 +109,7 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
     except ValueError as error:
         raise _damage(path, f"is not JSON: {error}") from error
-    number = found.get("export_format") if isinstance(found, dict) else None
+    number = entries.get("export_format") if isinstance(entries, dict) else None
     if type(number) is not int:
         raise _damage(path, "has no export_format")
     if number not in (TEXT_FORMAT, METRIC_FORMAT, FIELD_FORMAT):
@@ -119,7 +120,7 @@ def read_manifest(folder: Path) -> Manifest:
             else "install a newer lshdb, which wrote it",
         )
     try:
-        manifest = Manifest(**found)
+        manifest = Manifest(**entries)
     except TypeError as error:
         raise _damage(path, f"has missing or invalid entries: {error}") from error
     parts = (manifest.index, manifest.parameters, manifest.counts, manifest.files)
@@ -131,19 +132,21 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
-    """Compare files with their sizes and checksums.
+    """Compare files with the sizes and checksums in the manifest.
 
     Raises
     ------
     DamageError
-        A file is missing or is not what was written; the error names it.
+        A file is missing or has changed; the error names it.
+    LshdbError
+        A file cannot be read, for a reason other than damage, such as permissions.
     """
     for name in names:
-        written = manifest.files.get(name)
-        if not isinstance(written, dict):
+        expected = manifest.files.get(name)
+        if not isinstance(expected, dict):
             raise _damage(folder / MANIFEST, f"does not list {name}")
         try:
-            found = describe(folder / name)
+            stored = describe(folder / name)
         except OSError as error:
             hint = system_hint(error)
             if hint is not None:
@@ -151,9 +154,9 @@ def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
                 raise LshdbError(words, hint=hint) from error
             raise _damage(folder / name, f"cannot be read: {error.strerror}") from error
         for what in ("bytes", "blake2b"):
-            if found[what] != written.get(what):
+            if stored[what] != expected.get(what):
                 raise _damage(
-                    folder / name, f"has {what} {found[what]}, expected {written.get(what)}"
+                    folder / name, f"has {what} {stored[what]}, expected {expected.get(what)}"
                 )
 
 

@@ -26,9 +26,9 @@ __all__ = [
     "MORE_TABLES",
     "POSTINGS",
     "TABLES",
-    "Column",
-    "Format",
     "Table",
+    "TableColumn",
+    "TableFormat",
     "fault_of",
     "read_postings",
     "tables_of",
@@ -37,15 +37,17 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column.
+class TableColumn:
+    """A column of a table.
 
     Attributes
     ----------
     name : str
+        Its name in the file.
     kind : {"integer", "number", "text", "hash", "tokens"}
+        What its values are.
     is_optional : bool
-        Whether it may be absent (null).
+        Whether a value may be null, or left out.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Table:
     """A table: its name, which is also its file's name, and its columns."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +72,8 @@ def _table(name: str, columns: str) -> Table:
     """Build a table from columns written ``name:kind``, with a question mark if optional."""
     pairs = (column.split(":") for column in columns.split())
     return Table(
-        name, tuple(Column(one, kind.rstrip("?"), kind.endswith("?")) for one, kind in pairs)
+        name,
+        tuple(TableColumn(column, kind.rstrip("?"), kind.endswith("?")) for column, kind in pairs),
     )
 
 
@@ -103,22 +106,29 @@ MORE_TABLES = {
         _table("cursors", "name:text batch_id:integer advanced_at:text"),
     )
 }
-"""The tables that an export has besides, from format 3 on."""
+"""The further tables of an export, from format 3 on."""
 
 POSTINGS = _table("postings", "band:integer bucket:integer bucket_key:integer signature_id:integer")
 """The postings, if they are a table of their own (Parquet)."""
 
 
 def tables_of(metric: object, *, has_more: bool) -> dict[str, Table]:
-    """Return the tables of an index; documents that may be weights have a column for them.
+    """Return the tables of an index; for weighted documents, these have the column ``weights``.
 
     The column holds JSON: the object with sorted keys whose hash is ``body_hash``, so that numbers
     come back exactly as written.
+
+    Parameters
+    ----------
+    metric : str or None
+        The metric of the index.
+    has_more : bool
+        Whether :data:`MORE_TABLES` are among them.
     """
     tables = {**TABLES, **MORE_TABLES} if has_more else dict(TABLES)
     if metric == "weighted-jaccard":
         documents = TABLES["documents"]
-        weights = Column("weights", "text", is_optional=True)
+        weights = TableColumn("weights", "text", is_optional=True)
         tables[documents.name] = Table(documents.name, (*documents.columns, weights))
     return tables
 
@@ -129,7 +139,7 @@ _KINDS: dict[str, Any] = {
     "number": lambda value: type(value) in (int, float),
     "text": lambda value: type(value) is str,
     "hash": lambda value: type(value) is str and _HASH(value) is not None,
-    "tokens": lambda value: type(value) is list and all(type(one) is str for one in value),
+    "tokens": lambda value: type(value) is list and all(type(token) is str for token in value),
 }
 
 
@@ -162,14 +172,13 @@ def _read_json(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
     Raises
     ------
     DamageError
-        A line is not such a row; the error names file and line.
+        A line is not a row of this table; the error names file and line.
     """
     names = table.names
     with open(path, "rb", opener=open_given) as file:
         for number, line in enumerate(file, start=1):
             try:
-                found = orjson.loads(line)
-                row = tuple(map(found.get, names))
+                row = tuple(map(orjson.loads(line).get, names))
             except (ValueError, AttributeError):
                 fault: str | None = "not a JSON object"
             else:
@@ -243,7 +252,7 @@ def _read_parquet(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
     Raises
     ------
     DamageError
-        The file is not such a table; the error names it.
+        The file does not hold this table; the error names the file.
     """
     count = 0
     for columns in _batches(path, table, _BATCH_ROWS):
@@ -256,7 +265,7 @@ def _read_parquet(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def read_postings(path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Read bucket keys and signature ids, some at a time.
+    """Read bucket keys and signature ids in blocks.
 
     Raises
     ------
@@ -318,17 +327,17 @@ def _damage(path: Path, what: str) -> DamageError:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """How a table is kept in a file.
+class TableFormat:
+    """A format of files that hold a table.
 
     Attributes
     ----------
     suffix : str
-        Of the file's name.
+        The end of the file's name.
     write : callable
         Writes rows as they come, and returns their number.
     read : callable
-        Reads them again, unchanged; raises a DamageError for what is no such row.
+        Reads the rows unchanged; raises DamageError if one is invalid.
     """
 
     suffix: str
@@ -337,7 +346,7 @@ class Format:
 
 
 FORMATS = {
-    "jsonl": Format(".jsonl", _write_json, _read_json),
-    "parquet": Format(".parquet", _write_parquet, _read_parquet),
+    "jsonl": TableFormat(".jsonl", _write_json, _read_json),
+    "parquet": TableFormat(".parquet", _write_parquet, _read_parquet),
 }
 """The formats of tables by name."""

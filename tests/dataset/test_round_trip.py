@@ -221,7 +221,7 @@ def test_a_full_disk_leaves_nothing(
 def test_interrupted_there_is_none(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._TOLD_AFTER", 5)
+    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 5)
     index = lively_index(make_index, "a")
 
     def interrupt(documents: int) -> None:

@@ -317,7 +317,7 @@ def test_without_pyarrow(make_index: Make, tmp_path: Path, monkeypatch: pytest.M
 def test_interrupted_there_is_none(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._TOLD_AFTER", 5)
+    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 5)
     index = lively_index(make_index, "a")
 
     def interrupt(documents: int) -> None:
@@ -350,7 +350,7 @@ def test_a_damaged_index_is_not_exported(make_index: Make, tmp_path: Path) -> No
 def test_a_commit_in_the_middle_is_not_in_the_export(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._TOLD_AFTER", 10)
+    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 10)
     index = lively_index(make_index, "a")
     before = stored(index)
 

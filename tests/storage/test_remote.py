@@ -218,7 +218,7 @@ def test_nothing_is_exported_before_a_refusal(
     hosts: Pair_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(exporter, "_TOLD_AFTER", 1)
+    monkeypatch.setattr(exporter, "_PROGRESS_ROWS", 1)
     told: list[int] = []
     with pytest.raises(SignaturesElsewhereError):
         there.export(tmp_path / "files", on_progress=told.append)
