@@ -1905,14 +1905,14 @@ class Index:
         document in a cluster, and what measuring recall takes.
         """
         from lshdb.report import make_report
-        from lshdb.report.made_report import Asked
+        from lshdb.report.index_report import ReportOptions
 
-        asked = Asked(
+        options = ReportOptions(
             since=since, cluster=cluster, threshold=threshold, limit=limit, sample=sample,
             update=update, overwrite=overwrite, lock_timeout=lock_timeout,
             on_progress=on_progress,
         )  # fmt: skip
-        return self._handle.ask(make_report, os.fspath(path), asked=asked)
+        return self._handle.ask(make_report, os.fspath(path), options=options)
 
     # Other indexes
 

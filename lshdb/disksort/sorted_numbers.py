@@ -192,9 +192,9 @@ class PairCounts:
         """
         for names, counts in self._merged():
             for start in range(0, len(names), _GIVEN):
-                some = names[start : start + _GIVEN]
-                left = (some >> np.uint64(32)).astype(np.int64)
-                right = (some & np.uint64(MOST_SIGNATURES - 1)).astype(np.int64)
+                chunk = names[start : start + _GIVEN]
+                left = (chunk >> np.uint64(32)).astype(np.int64)
+                right = (chunk & np.uint64(MOST_SIGNATURES - 1)).astype(np.int64)
                 yield left, right, counts[start : start + _GIVEN]
 
     def _counted(self) -> _Counted:
@@ -232,8 +232,8 @@ class PairCounts:
             # What is not read yet of a run lies above the last of its block.
             ends = [run.names[-1] for run in runs if run.is_left]
             last = min(ends) if ends else max(run.names[-1] for run in runs)
-            taken = [run.take(last) for run in runs]
-            yield _added_up(*(np.concatenate(column) for column in zip(*taken, strict=True)))
+            parts = [run.take(last) for run in runs]
+            yield _added_up(*(np.concatenate(column) for column in zip(*parts, strict=True)))
             runs = [run for run in runs if run.is_left or len(run.names)]
 
 
@@ -265,7 +265,7 @@ class _Run:
         n = min(block, self._size - self._n_read)
         start = self._place + 8 * self._n_read
         data = [read_at(self._file.fileno(), 8 * n, start + shift) for shift in (0, 8 * self._size)]
-        if any(len(each) != 8 * n for each in data):
+        if any(len(column) != 8 * n for column in data):
             raise OSError(errno.EIO, "a temporary file lost some of its bytes")
         self.names = np.frombuffer(data[0], dtype=np.uint64)
         self._counts = np.frombuffer(data[1], dtype=np.int64)
@@ -274,9 +274,9 @@ class _Run:
     def take(self, last: np.uint64) -> _Counted:
         """Return what has been read up to a pair, inclusive."""
         n = int(np.searchsorted(self.names, last, side="right"))
-        taken = self.names[:n], self._counts[:n]
+        part = self.names[:n], self._counts[:n]
         self.names, self._counts = self.names[n:], self._counts[n:]
-        return taken
+        return part
 
 
 def _added_up(names: NDArray[np.uint64], counts: Ids | None) -> _Counted:

@@ -94,15 +94,15 @@ class _Rows(Generic[_Number]):
 
 
 class Ranked(_Rows[float]):
-    """(one, other) pairs, each as often as it was put in, the highest number first."""
+    """(key1, key2) pairs, each as often as it was put in, the highest number first."""
 
-    _create = "CREATE TABLE pair (one TEXT, other TEXT, number REAL)"
+    _create = "CREATE TABLE pair (key1 TEXT, key2 TEXT, number REAL)"
     _insert = "INSERT INTO pair VALUES (?, ?, ?)"
-    _select = "SELECT one, other, number FROM pair ORDER BY number DESC, one, other"
+    _select = "SELECT key1, key2, number FROM pair ORDER BY number DESC, key1, key2"
 
-    def put(self, one: str, other: str, number: float) -> None:
+    def put(self, key1: str, key2: str, number: float) -> None:
         """Put a pair in."""
-        self._put((one, other, number))
+        self._put((key1, key2, number))
 
 
 class Scratch(_Rows[int]):

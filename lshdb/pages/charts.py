@@ -18,7 +18,7 @@ class MeasuredPoint:
     """A measured probability at a similarity, with the ends of its interval."""
 
     similarity: float
-    found: float
+    recall: float
     low: float
     high: float
 
@@ -111,12 +111,12 @@ def s_curve_chart(curve: SCurve, measured: Sequence[MeasuredPoint] = ()) -> Curv
     return CurveChart(
         frame=frame,
         curve=curve,
-        path=" ".join(f"{x(similarity)},{y(found)}" for similarity, found in points),
+        path=" ".join(f"{x(similarity)},{y(recall)}" for similarity, recall in points),
         threshold=x(curve.threshold),
         measured=tuple(
-            Whisker(x(one.similarity), y(one.found), y(one.low), y(one.high), one)
-            for one in measured
-            if first <= one.similarity <= last
+            Whisker(x(point.similarity), y(point.recall), y(point.low), y(point.high), point)
+            for point in measured
+            if first <= point.similarity <= last
         ),
     )
 
@@ -144,7 +144,7 @@ def bar_chart(
     highest = max(values, default=0.0) or 1.0
     step = _round_step(highest / 4.0)
     top = step * -(-highest // step)
-    heights = [step * each for each in range(round(top / step) + 1)]
+    heights = [step * n for n in range(round(top / step) + 1)]
     shown = max(1, -(-len(names) // 10))
     frame = _frame(
         [

@@ -164,7 +164,7 @@ def read_asset(name: str) -> tuple[bytes, str]:
     KeyError
         There is no such file; no other file is ever read.
     """
-    path = {one.name: one for one in (_HERE / "assets").iterdir()}[name]
+    path = {path.name: path for path in (_HERE / "assets").iterdir()}[name]
     return path.read_bytes(), _MEDIA_TYPES[path.suffix]
 
 

@@ -163,12 +163,12 @@ def s_curve(
 
 def _measured(axes: Axes, measured: MeasuredRecall) -> None:
     """Draw slices as points at their middle, with intervals."""
-    slices = [one for one in measured.slices if one.recall is not None]
-    found = [one.recall or 0.0 for one in slices]
-    below = [max(0.0, (one.recall or 0.0) - (one.lower or 0.0)) for one in slices]
-    above = [max(0.0, (one.upper or 0.0) - (one.recall or 0.0)) for one in slices]
+    slices = [part for part in measured.slices if part.recall is not None]
+    recalls = [part.recall or 0.0 for part in slices]
+    below = [max(0.0, (part.recall or 0.0) - (part.lower or 0.0)) for part in slices]
+    above = [max(0.0, (part.upper or 0.0) - (part.recall or 0.0)) for part in slices]
     axes.errorbar(
-        [(one.low + one.high) / 2 for one in slices], found, yerr=[below, above], fmt="o",
+        [(part.low + part.high) / 2 for part in slices], recalls, yerr=[below, above], fmt="o",
         markersize=4, color=_ORANGE, capsize=3, linewidth=1, label="measured, 99 % interval",
     )  # fmt: skip
 
@@ -193,12 +193,14 @@ def recall(measured: MeasuredRecall) -> Figure:
         else f"{measured.sampled:,} of {measured.documents:,} documents"
     )
     figure, axes = _figure(f"Recall, from {documents}", f"{word} of a pair", "recall")
-    slices = [one for one in measured.slices if one.recall is not None]
+    slices = [part for part in measured.slices if part.recall is not None]
     if not slices:
         _nothing(axes, "no pair to measure")
         return figure
     _measured(axes, measured)
-    expected = [(one.low, one.high, one.expected) for one in slices if one.expected is not None]
+    expected = [
+        (part.low, part.high, part.expected) for part in slices if part.expected is not None
+    ]
     for place, (low, high, value) in enumerate(expected):
         width = (high - low) / 2 or _SLICE / 4
         axes.plot(
@@ -322,7 +324,7 @@ def clusters(index: Index, *, threshold: float | None = None) -> Figure:
     LshdbError
         matplotlib is not installed.
     """
-    sizes = Counter(len(one.keys) for one in index.clusters(threshold=threshold))
+    sizes = Counter(len(cluster.keys) for cluster in index.clusters(threshold=threshold))
     documents = sum(size * n for size, n in sizes.items())
     figure, axes = _figure(
         f"{_counted(sizes.total(), 'cluster')} of {documents:,} documents",
@@ -346,21 +348,21 @@ def batches(index: Index) -> Figure:
     adds: dict[int, list[int]] = {}
     copies: Counter[int] = Counter()
     times: dict[int, str] = {}
-    for one in index.batches():
-        counts = adds.setdefault(one.add_id, [0, 0, 0, 0])
-        times.setdefault(one.add_id, one.started_at)
-        copies[one.add_id] += one.n_copies
-        numbers = (one.n_added, one.n_replaced, one.n_unchanged, one.n_rejected)
+    for batch in index.batches():
+        counts = adds.setdefault(batch.add_id, [0, 0, 0, 0])
+        times.setdefault(batch.add_id, batch.started_at)
+        copies[batch.add_id] += batch.n_copies
+        numbers = (batch.n_added, batch.n_replaced, batch.n_unchanged, batch.n_rejected)
         for place, number in enumerate(numbers):
             counts[place] += number
     chosen = sorted(adds)[-_MOST_BATCHES:]
     figure, axes = _figure("What each add brought", "add (UTC)", "documents")
-    if not any(sum(adds[one]) for one in chosen):
+    if not any(sum(adds[add_id]) for add_id in chosen):
         _nothing(axes, "nothing was added")
         return figure
     heights = [0] * len(chosen)
     for place, (name, colour, edge, hatch) in enumerate(_OUTCOMES):
-        values = [adds[one][place] for one in chosen]
+        values = [adds[add_id][place] for add_id in chosen]
         if any(values):
             axes.bar(
                 range(len(chosen)), values, bottom=heights, label=name, hatch=hatch,
@@ -369,14 +371,14 @@ def batches(index: Index) -> Figure:
             heights = [low + more for low, more in zip(heights, values, strict=True)]
     if copies.total():
         axes.plot(
-            range(len(chosen)), [copies[one] for one in chosen], marker="D", markersize=7,
+            range(len(chosen)), [copies[add_id] for add_id in chosen], marker="D", markersize=7,
             linestyle="none", color=_ORANGE, markeredgecolor="white", clip_on=False,
             label="of these, exact copies",
         )  # fmt: skip
     step = max(1, len(chosen) // 8)
     axes.set_xticks(
         range(0, len(chosen), step),
-        [_day(times[one]) for one in chosen[::step]],
+        [_day(times[add_id]) for add_id in chosen[::step]],
         rotation=30,
         ha="right",
     )
@@ -409,15 +411,19 @@ def advice(found: Advice) -> Figure:
     figure, axes = _figure(
         f"Pairs by similarity of shingles of {unit}, {exact}", "similarity", "pairs"
     )
-    slices = [one for one in histogram.slices if one.pairs]
+    slices = [part for part in histogram.slices if part.pairs]
     if slices:
         axes.set_yscale("log")
         axes.bar(
-            [(one.low + one.high) / 2 for one in slices], [one.pairs for one in slices],
-            width=[max(one.high - one.low, 0.02) * 0.9 for one in slices], color=_BLUE,
+            [(part.low + part.high) / 2 for part in slices], [part.pairs for part in slices],
+            width=[max(part.high - part.low, 0.02) * 0.9 for part in slices], color=_BLUE,
         )  # fmt: skip
     styles = ("--", ":", "-.", "-")
-    own = [one for one in found.choices if (one.unit, one.k) == (histogram.unit, histogram.k)]
+    own = [
+        choice
+        for choice in found.choices
+        if (choice.unit, choice.k) == (histogram.unit, histogram.k)
+    ]
     for place, choice in enumerate(own):
         axes.axvline(
             choice.threshold, color=_ORANGE, linestyle=styles[place % len(styles)],
@@ -499,7 +505,7 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
     if ending not in FORMATS:
         raise ParameterError(
             f"{path} is no name of a picture; expected one that ends in "
-            f"{_listed([f'.{one}' for one in FORMATS])}"
+            f"{_listed([f'.{name}' for name in FORMATS])}"
         )
     check_file_place(str(path), overwrite=overwrite)
     return ending

@@ -1,8 +1,8 @@
 """An index -> pages that a person looks at, without a server.
 
-``made_report.py`` asks one snapshot for everything and writes it: ``spread.py`` has pairs by their
+``index_report.py`` asks one snapshot for everything and writes it: ``spread.py`` has pairs by their
 similarity and those nearest to the threshold, ``hot_buckets.py`` the largest buckets and what fills
-them, ``repeats.py`` which night repeated which, ``shown_clusters.py`` the clusters one by one, with
+them, ``repeats.py`` which night repeated which, ``cluster_cards.py`` the clusters one by one, with
 their members side by side. ``report_files.py`` puts the file or the folder in its place.
 ``pair_page.py`` is one page about two documents.
 
@@ -12,7 +12,7 @@ bytes for each signature in a cluster. Needs ``pip install 'lshdb[report]'``.
 
 from __future__ import annotations
 
-from lshdb.report.made_report import ReportResult, make_report
+from lshdb.report.index_report import ReportResult, make_report
 from lshdb.report.pair_page import pair_page
 
 __all__ = ["ReportResult", "make_report", "pair_page"]

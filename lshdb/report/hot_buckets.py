@@ -93,14 +93,14 @@ def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
             size, start = int(buckets.sizes[place]), int(starts[place])
             members = buckets.members[start : start + min(size, _MEMBERS)].copy()
             hot.append((size, int(buckets.keys[place]), members))
-        hot.sort(key=lambda each: (-each[0], each[1]))
+        hot.sort(key=lambda bucket: (-bucket[0], bucket[1]))
         hot = _distinct(hot)[: 2 * _SHOWN]
     del counted[1], counted[0]
     pairs = {size: size * (size - 1) // 2 * number for size, number in counted.items()}
     largest = max(counted, default=0)
     return BucketSizes(
         sizes=_ranges(counted, pairs),
-        hottest=tuple(_looked_into(snapshot, family, *each) for each in hot[:_SHOWN]),
+        hottest=tuple(_looked_into(snapshot, family, *bucket) for bucket in hot[:_SHOWN]),
         shared=counted.total(),
         pairs=sum(pairs.values()),
         largest=largest,
@@ -111,26 +111,28 @@ def _distinct(
     hot: list[tuple[int, int, NDArray[np.int64]]],
 ) -> list[tuple[int, int, NDArray[np.int64]]]:
     """Return the buckets of which none has the same members, in their order."""
-    seen: set[tuple[int, bytes]] = set()
-    found = []
-    for each in hot:
-        name = each[0], np.sort(each[2]).tobytes()
-        if name not in seen:
-            seen.add(name)
-            found.append(each)
-    return found
+    names: set[tuple[int, bytes]] = set()
+    distinct = []
+    for bucket in hot:
+        name = bucket[0], np.sort(bucket[2]).tobytes()
+        if name not in names:
+            names.add(name)
+            distinct.append(bucket)
+    return distinct
 
 
 def _ranges(counted: Counter[int], pairs: dict[int, int]) -> tuple[tuple[str, int, int], ...]:
     """Return the buckets of 2, 3, 4, 5 to 8, 9 to 16 signatures, and so on."""
-    found: list[tuple[str, int, int]] = []
+    ranges: list[tuple[str, int, int]] = []
     low, high = 2, 2
     while counted and low <= max(counted):
         inside = [size for size in counted if low <= size <= high]
         name = f"{low:,}" if low == high else f"{low:,}–{high:,}"
-        found.append((name, sum(counted[one] for one in inside), sum(pairs[one] for one in inside)))
+        ranges.append(
+            (name, sum(counted[size] for size in inside), sum(pairs[size] for size in inside))
+        )
         low, high = high + 1, high + 1 if high < 4 else 2 * high
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _looked_into(
@@ -140,13 +142,15 @@ def _looked_into(
     params, ids = family.params, sorted(members.tolist())
     band = (key & (2**64 - 1)) >> BUCKET_BITS
     documents = snapshot.documents_of_signatures(ids)
-    keys = tuple(documents[one][0][1] for one in ids[:_KEYS] if one in documents)
+    keys = tuple(
+        documents[signature_id][0][1] for signature_id in ids[:_KEYS] if signature_id in documents
+    )
     if not params.keeps_texts:
         return HotBucket(band, size, tuple(ids), keys, None, 0)
     shared: Counter[str] = Counter()
     compared = 0
-    there = {one: rows for one, rows in documents.items() if rows}
-    for _, body in snapshot.bodies_of_signatures(sorted(there), there):
+    of_documents = {signature_id: rows for signature_id, rows in documents.items() if rows}
+    for _, body in snapshot.bodies_of_signatures(sorted(of_documents), of_documents):
         text = body[:_LONGEST] if isinstance(body, str) else body
         elements = family.elements(family.content(text))
         if elements is not None:
@@ -154,6 +158,6 @@ def _looked_into(
             shared.update(dict.fromkeys(elements, 1))
     most = sorted(
         ((name, count) for name, count in shared.items() if 2 * count > compared),
-        key=lambda each: -each[1],
+        key=lambda item: -item[1],
     )
     return HotBucket(band, size, tuple(ids), keys, tuple(most[:_SHINGLES]), compared)

@@ -10,7 +10,7 @@ from pathlib import Path
 from lshdb.documents import Body
 from lshdb.errors import TextNotStoredError
 from lshdb.pages import Page, inline_assets, make_environment
-from lshdb.pages.shown_texts import show_diff
+from lshdb.pages.text_markup import show_diff
 from lshdb.search.explain import explain_pair
 from lshdb.search.word_diff import TextDiff, diff_documents
 from lshdb.signatures.family import Family
@@ -26,16 +26,16 @@ MOST_SHINGLES = 200
 def pair_page(store: Store, family: Family, key1: str, key2: str | None, body: Body | None) -> str:
     """Return the page of a pair; see :meth:`lshdb.Index.explain_page`."""
     params = family.params
-    found = explain_pair(store, family, key1, key2, body)
+    explanation = explain_pair(store, family, key1, key2, body)
     diff: TextDiff | None = None
     if params.kind.body == "text":
         try:
             diff = diff_documents(store, family, key1, key2, body)
         except TextNotStoredError:
             diff = None
-    given = f"the {params.kind.body} given"
+    unnamed = f"the {params.kind.body} given"
     page = Page(
-        title=f"{key1} and {key2 or given}",
+        title=f"{key1} and {key2 or unnamed}",
         subtitle="How similar they are, and what differs",
         assets=inline_assets(),
         footer=f"lshdb {__version__}",
@@ -43,10 +43,10 @@ def pair_page(store: Store, family: Family, key1: str, key2: str | None, body: B
     template = make_environment(Path(__file__).parent / "templates").get_template("pair.html")
     page_text: str = template.render(
         page=page,
-        found=found,
+        explanation=explanation,
         params=params,
         value=params.curve.value,
-        names=(key1, key2 or given),
+        names=(key1, key2 or unnamed),
         diff=diff,
         texts=None if diff is None else show_diff(diff),
         most=MOST_SHINGLES,

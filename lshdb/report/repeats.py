@@ -75,7 +75,7 @@ class Repeats:
 
 
 def adds_of(batches: Iterable[StoredBatch]) -> list[Add]:
-    """Put the batches of each add, or night, together; the oldest first."""
+    """Group batches by add, or by night; the oldest first."""
     groups: dict[str, list[StoredBatch]] = {}
     for batch in batches:
         groups.setdefault(f"night {batch.night}" if batch.night else f"{batch.add_id}", []).append(
@@ -88,17 +88,17 @@ def _add(group: list[StoredBatch]) -> Add:
     first = group[0]
     return Add(
         name=first.night or f"batch {first.batch_id}",
-        batches=tuple(one.batch_id for one in group),
+        batches=tuple(batch.batch_id for batch in group),
         started_at=first.started_at,
         finished_at=group[-1].finished_at,
-        sources=tuple(dict.fromkeys(one.source for one in group if one.source)),
-        added=sum(one.n_added for one in group),
-        replaced=sum(one.n_replaced for one in group),
-        unchanged=sum(one.n_unchanged for one in group),
-        copies=sum(one.n_copies for one in group),
-        rejected=sum(one.n_rejected for one in group),
-        removed=sum(one.n_removed for one in group),
-        has_ended=all(one.has_ended for one in group),
+        sources=tuple(dict.fromkeys(batch.source for batch in group if batch.source)),
+        added=sum(batch.n_added for batch in group),
+        replaced=sum(batch.n_replaced for batch in group),
+        unchanged=sum(batch.n_unchanged for batch in group),
+        copies=sum(batch.n_copies for batch in group),
+        rejected=sum(batch.n_rejected for batch in group),
+        removed=sum(batch.n_removed for batch in group),
+        has_ended=all(batch.has_ended for batch in group),
     )
 
 
@@ -114,32 +114,32 @@ def repeats_of(snapshot: Snapshot, adds: list[Add], *, level: float, since: int 
     since : int, optional
         Only pairs with a document of this batch or a later one.
     """
-    add_of_batch = np.zeros(1 + max((max(one.batches) for one in adds), default=0), dtype=np.int64)
+    add_of_batch = np.zeros(1 + max((max(add.batches) for add in adds), default=0), dtype=np.int64)
     is_new = np.zeros(len(adds), dtype=bool)
-    for number, one in enumerate(adds):
-        add_of_batch[list(one.batches)] = number
-        is_new[number] = since is None or one.batches[-1] >= since
-    held = _Held.of(snapshot, add_of_batch)
+    for number, add in enumerate(adds):
+        add_of_batch[list(add.batches)] = number
+        is_new[number] = since is None or add.batches[-1] >= since
+    counts = _DocumentCounts.of(snapshot, add_of_batch)
     pairs: Counter[tuple[int, int]] = Counter()
-    copies = held.copies()
+    copies = counts.copies()
     for edges in snapshot.edges.edges(level):
-        pairs.update(held.between(edges.left, edges.right))
+        pairs.update(counts.between(edges.left, edges.right))
     pairs.update(copies)
-    kept = [each for each in pairs if is_new[each[0]]]
-    kept.sort(key=lambda each: (-pairs[each], each))
+    shown = [pair for pair in pairs if is_new[pair[0]]]
+    shown.sort(key=lambda pair: (-pairs[pair], pair))
     return Repeats(
         rows=tuple(
             (adds[later], adds[earlier], pairs[later, earlier], copies[later, earlier])
-            for later, earlier in kept[:_SHOWN]
+            for later, earlier in shown[:_SHOWN]
         ),
-        n_rows=len(kept),
-        pairs=sum(pairs[each] for each in kept),
-        copies=sum(copies[each] for each in kept),
+        n_rows=len(shown),
+        pairs=sum(pairs[pair] for pair in shown),
+        copies=sum(copies[pair] for pair in shown),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _DocumentCounts:
     """Documents of signatures in clusters, counted by add: columns sorted by signature."""
 
     signature_ids: Ids
@@ -147,7 +147,7 @@ class _Held:
     counts: Ids
 
     @classmethod
-    def of(cls, snapshot: Snapshot, add_of_batch: Ids) -> _Held:
+    def of(cls, snapshot: Snapshot, add_of_batch: Ids) -> _DocumentCounts:
         rows = snapshot.stream(
             "SELECT document.signature_id, batch_id, count(*) FROM document JOIN cluster_member "
             "ON cluster_member.signature_id = document.signature_id "
@@ -158,7 +158,7 @@ class _Held:
 
     def copies(self) -> Counter[tuple[int, int]]:
         """Return the pairs of documents that share a signature, by (later, earlier) add."""
-        found: Counter[tuple[int, int]] = Counter()
+        copies: Counter[tuple[int, int]] = Counter()
         starts = np.flatnonzero(np.diff(self.signature_ids, prepend=-1))
         ends = np.append(starts[1:], len(self.signature_ids))
         several = (self.counts[starts] > 1) | (ends - starts > 1) if len(starts) else starts
@@ -166,20 +166,20 @@ class _Held:
             parts = list(
                 zip(self.adds[start:end].tolist(), self.counts[start:end].tolist(), strict=True)
             )
-            for place, (one, n_one) in enumerate(parts):
-                found[one, one] += n_one * (n_one - 1) // 2
-                for other, n_other in parts[place + 1 :]:
-                    found[max(one, other), min(one, other)] += n_one * n_other
-        return +found
+            for place, (add, n_one) in enumerate(parts):
+                copies[add, add] += n_one * (n_one - 1) // 2
+                for later, n_other in parts[place + 1 :]:
+                    copies[max(add, later), min(add, later)] += n_one * n_other
+        return +copies
 
     def between(self, left: Ids, right: Ids) -> Counter[tuple[int, int]]:
         """Return the pairs of documents of pairs of signatures, by (later, earlier) add."""
-        place, one = self._spelt_out(left)
-        again, other = self._spelt_out(right[place])
-        one = one[again]
-        later = np.maximum(self.adds[one], self.adds[other])
-        earlier = np.minimum(self.adds[one], self.adds[other])
-        numbers = self.counts[one] * self.counts[other]
+        place, left_row = self._rows_of(left)
+        again, right_row = self._rows_of(right[place])
+        left_row = left_row[again]
+        later = np.maximum(self.adds[left_row], self.adds[right_row])
+        earlier = np.minimum(self.adds[left_row], self.adds[right_row])
+        numbers = self.counts[left_row] * self.counts[right_row]
         names, places = np.unique(later << 32 | earlier, return_inverse=True)
         sums = np.zeros(len(names), dtype=np.int64)
         np.add.at(sums, places.reshape(-1), numbers)
@@ -190,10 +190,10 @@ class _Held:
             }
         )
 
-    def _spelt_out(self, wanted: Ids) -> tuple[Ids, Ids]:
-        """Return (place in ``wanted``, row here) of each row of the signatures that are wanted."""
-        first = np.searchsorted(self.signature_ids, wanted, side="left")
-        sizes = np.searchsorted(self.signature_ids, wanted, side="right") - first
-        place = np.repeat(np.arange(len(wanted)), sizes)
+    def _rows_of(self, signature_ids: Ids) -> tuple[Ids, Ids]:
+        """Return (place in ``signature_ids``, row here) of each row of those signatures."""
+        first = np.searchsorted(self.signature_ids, signature_ids, side="left")
+        sizes = np.searchsorted(self.signature_ids, signature_ids, side="right") - first
+        place = np.repeat(np.arange(len(signature_ids)), sizes)
         offsets = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return place, np.repeat(first, sizes) + offsets

@@ -119,21 +119,21 @@ def spread_of(
     params, left_out = family.params, LeftOut(most)
     ends = _ends(params, level)
     lowest = min(params.curve.best - 1e-9, float(ends.min()))
-    found = find_links(
+    all_links = find_links(
         snapshot, family, threshold=lowest + 1e-6, method=method,
         new=None if since is None else snapshot.new_signatures(since), most=most,
         left_out=left_out, memory=MEMORY, workers=workers,
     )  # fmt: skip
     counts = np.zeros((2, len(ends) - 1), dtype=np.int64)
-    kept = Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    near_edges = Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     n_seen, is_whole = 0, True
-    for links in found:
+    for links in all_links:
         places = np.searchsorted(ends, links.similarities, side="right") - 1
         places = np.clip(places, 0, len(ends) - 2)
         is_verified = links.similarities >= level
         for row, chosen in enumerate((~is_verified, is_verified)):
             counts[row] += np.bincount(places[chosen], minlength=len(ends) - 1)
-        kept = _nearest(kept, links, level, nearest)
+        near_edges = _nearest(near_edges, links, level, nearest)
         n_seen += len(links)
         if n_seen >= MOST_PAIRS:
             is_whole = False
@@ -145,10 +145,15 @@ def spread_of(
         )
     ]  # fmt: skip
     if params.kind.is_distance:
-        bins = [Bin(one.high, one.low, one.false, one.verified) for one in reversed(bins)]
+        bins = [Bin(bin_.high, bin_.low, bin_.false, bin_.verified) for bin_ in reversed(bins)]
     false, verified = counts.sum(axis=1).tolist()
-    bands = agreeing_bands(snapshot, params, kept.left, kept.right)
-    columns = kept.left.tolist(), kept.right.tolist(), kept.similarities.tolist(), bands
+    bands = agreeing_bands(snapshot, params, near_edges.left, near_edges.right)
+    columns = (
+        near_edges.left.tolist(),
+        near_edges.right.tolist(),
+        near_edges.similarities.tolist(),
+        bands,
+    )
     near = tuple(NearPair(*values) for values in zip(*columns, strict=True))
     return Spread(tuple(bins), false, verified, near, method, is_whole, left_out)
 
@@ -167,11 +172,11 @@ def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
     return ends
 
 
-def _nearest(kept: Edges, found: Edges, level: float, most: int) -> Edges:
+def _nearest(near_edges: Edges, links: Edges, level: float, most: int) -> Edges:
     """Return the pairs of both that are nearest to the level, on either side, in order."""
-    left = np.concatenate([kept.left, found.left])
-    right = np.concatenate([kept.right, found.right])
-    levels = np.concatenate([kept.similarities, found.similarities])
+    left = np.concatenate([near_edges.left, links.left])
+    right = np.concatenate([near_edges.right, links.right])
+    levels = np.concatenate([near_edges.similarities, links.similarities])
     # Many pairs have the same level; a draw keeps those of the first documents from being all.
     draw = (left * 0x9E3779B1 + right * 0x85EBCA77) & 0xFFFFFFFF
     order = np.lexsort((right, left, draw, np.abs(levels - level)))
@@ -193,10 +198,12 @@ def agreeing_bands(
         return [()] * len(left)
     rows, places = snapshot.signatures.among(np.concatenate([left, right]))
     agree = matching_bands(rows[places[: len(left)]], rows[places[len(left) :]], **params.cut)
-    return [tuple(np.flatnonzero(each).tolist()) for each in agree]
+    return [tuple(np.flatnonzero(in_bands).tolist()) for in_bands in agree]
 
 
 def first_documents(snapshot: Snapshot, signature_ids: Sequence[int]) -> dict[int, tuple[int, str]]:
     """Return (doc_id, key) of the first document of each signature that has one."""
-    found = snapshot.documents_of_signatures(sorted(set(signature_ids)))
-    return {one: (rows[0][0], rows[0][1]) for one, rows in found.items() if rows}
+    documents = snapshot.documents_of_signatures(sorted(set(signature_ids)))
+    return {
+        signature_id: (rows[0][0], rows[0][1]) for signature_id, rows in documents.items() if rows
+    }

@@ -65,7 +65,7 @@ def _vector(value: Any) -> Any:
         return None
     numbers = value.values() if isinstance(value, dict) else value
     is_vector = isinstance(value, str) or (
-        isinstance(value, dict | list) and all(type(one) in (int, float) for one in numbers)
+        isinstance(value, dict | list) and all(type(number) in (int, float) for number in numbers)
     )
     if not is_vector:
         raise ValueError("expected a list of numbers, a text of 0s and 1s, or an object of numbers")
@@ -196,33 +196,33 @@ class ExplainAnswer(BaseModel):
     only2: list[str] | None
 
     @classmethod
-    def of(cls, found: Explanation, params: IndexParams, most: int) -> ExplainAnswer:
+    def of(cls, explanation: Explanation, params: IndexParams, most: int) -> ExplainAnswer:
         """Return an explanation with the first ``most`` shingles of each kind."""
         kinds: dict[str, Any] = {}
         for name in ("shared", "only1", "only2"):
-            shingles = getattr(found, name)
+            shingles = getattr(explanation, name)
             kinds[f"n_{name}"] = None if shingles is None else len(shingles)
             kinds[name] = None if shingles is None else list(shingles[:most])
         value = params.curve.value
         is_distance = params.kind.is_distance
-        level = value(found.similarity)
+        level = value(explanation.similarity)
         return cls(
-            key1=found.key1,
-            key2=found.key2,
-            method=found.method,
+            key1=explanation.key1,
+            key2=explanation.key2,
+            method=explanation.method,
             similarity=None if is_distance else level,
             distance=level if is_distance else None,
-            estimate=None if found.estimate is None else value(found.estimate),
-            threshold=value(found.threshold),
-            equal_slots=found.equal_slots,
-            num_perm=found.num_perm,
-            bands=found.bands,
-            rows=found.rows,
-            matched_bands=list(found.matched_bands),
-            recall=found.recall,
-            are_copies=found.are_copies,
-            is_near_duplicate=found.is_near_duplicate,
-            is_found=found.is_found,
+            estimate=None if explanation.estimate is None else value(explanation.estimate),
+            threshold=value(explanation.threshold),
+            equal_slots=explanation.equal_slots,
+            num_perm=explanation.num_perm,
+            bands=explanation.bands,
+            rows=explanation.rows,
+            matched_bands=list(explanation.matched_bands),
+            recall=explanation.recall,
+            are_copies=explanation.are_copies,
+            is_near_duplicate=explanation.is_near_duplicate,
+            is_found=explanation.is_found,
             **kinds,
         )
 

@@ -230,16 +230,16 @@ class _Routes:
         received = await _json_body(request)
 
         def question() -> Response:
-            asked = json_request(received, QueryRequest)
-            body = _one_of(asked, "key", self._index)
+            query = json_request(received, QueryRequest)
+            body = _body_of(query, "key", self._index)
             hits = self._index.query(
-                body, key=asked.key, top=asked.top, threshold=asked.threshold,
-                below=asked.below, measure=asked.measure, verify=asked.verify,
-                recall=asked.recall,
+                body, key=query.key, top=query.top, threshold=query.threshold,
+                below=query.below, measure=query.measure, verify=query.verify,
+                recall=query.recall,
             )  # fmt: skip
             keys = [hit.key for hit in hits]
-            texts = self._texts(keys) if asked.with_text else {}
-            fields = self._index.fields(keys) if asked.with_fields else {}
+            texts = self._texts(keys) if query.with_text else {}
+            fields = self._index.fields(keys) if query.with_fields else {}
             return _json(QueryAnswer.of(hits, texts, fields), exclude_none=True)
 
         return await self._workers.ask(question)
@@ -268,15 +268,15 @@ class _Routes:
         received = await _json_body(request)
 
         def question() -> ExplainAnswer:
-            asked = json_request(received, ExplainRequest)
-            body = _one_of(asked, "key2", self._index)
-            keys = {"key1": asked.key1, "key2": asked.key2 or asked.key1}
+            pair = json_request(received, ExplainRequest)
+            body = _body_of(pair, "key2", self._index)
+            keys = {"key1": pair.key1, "key2": pair.key2 or pair.key1}
             n_chars = sum(n for (n,) in self._index.sql(_LENGTHS, keys))
             n_chars += len(body) if isinstance(body, str) else 0
             explanation = self._index.explain(
-                asked.key1, asked.key2, body=body, with_shingles=n_chars <= MOST_SHINGLED
+                pair.key1, pair.key2, body=body, with_shingles=n_chars <= MOST_SHINGLED
             )
-            return ExplainAnswer.of(explanation, self._index.params, asked.shingles)
+            return ExplainAnswer.of(explanation, self._index.params, pair.shingles)
 
         return await self._answer(question)
 
@@ -295,12 +295,12 @@ class _Routes:
         """List clusters, the largest first, from the pairs that `lshdb clusters` stored last."""
 
         def question() -> ClusterList:
-            found = self._index.clusters(threshold=threshold, min_size=min_size, update=False)
-            page = list(islice(iter(found), offset, offset + limit + 1))
+            clusters = self._index.clusters(threshold=threshold, min_size=min_size, update=False)
+            page = list(islice(iter(clusters), offset, offset + limit + 1))
             return ClusterList(
                 clusters=[ClusterAnswer.of(cluster, members) for cluster in page[:limit]],
                 next=offset + limit if len(page) > limit else None,
-                batch=found.state.batch_id,
+                batch=clusters.state.batch_id,
             )
 
         return await self._answer(question)
@@ -378,14 +378,14 @@ _CLUSTER_OF = (
 _MEMBERS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIMIT :most"
 
 
-def _one_of(asked: QueryRequest | ExplainRequest, key: str, index: Index) -> Any:
+def _body_of(request: QueryRequest | ExplainRequest, key: str, index: Index) -> Any:
     """Return the body of a request that has exactly one of text, vector and a key."""
-    given = [asked.text, asked.vector, getattr(asked, key)]
-    if [one is None for one in given].count(False) != 1:
+    bodies = [request.text, request.vector, getattr(request, key)]
+    if [body is None for body in bodies].count(False) != 1:
         raise ParameterError(f"give one of text, vector and {key}")
-    if asked.vector is not None and index.params.kind.body == "text":
+    if request.vector is not None and index.params.kind.body == "text":
         raise ParameterError("the query has a vector, and this index holds texts")
-    return asked.body()
+    return request.body()
 
 
 def _error(request: Request, status: int, error: ErrorAnswer, **headers: str) -> Response:

@@ -52,22 +52,23 @@ class Connection(H11Protocol):
         self._unsent = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Close others that wait, where there are as many connections as may be."""
+        """Close connections that wait if there are too many."""
         super().connection_made(transport)
         n_over = len(self.connections) - self._limits.connections
         if n_over > 0:
             now = self.loop.time()
             least = 0.0 if n_over > self._limits.connections else _SETTLED
-            others = [
-                one
-                for one in self.connections
-                if isinstance(one, Connection)
-                and one is not self
-                and one.may_make_room
-                and now - one._since >= least
+            candidates = [
+                connection
+                for connection in self.connections
+                if isinstance(connection, Connection)
+                and connection is not self
+                and connection.may_make_room
+                and now - connection._since >= least
             ]
-            for one in sorted(others, key=lambda one: (one.is_arriving, one._since))[:n_over]:
-                one.cut()
+            candidates.sort(key=lambda connection: (connection.is_arriving, connection._since))
+            for connection in candidates[:n_over]:
+                connection.cut()
 
     def data_received(self, data: bytes) -> None:
         """Note when a request begins to arrive."""

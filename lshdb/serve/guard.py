@@ -141,7 +141,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), 500
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -159,18 +159,18 @@ class Guard:
                 await asyncio.sleep(0)
 
         # The server leaves out the body of an answer to HEAD.
-        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        routed = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         self._metrics.begin()
         try:
-            await self._checked(asked, receive, answer)
+            await self._checked(routed, receive, answer)
         except _GoneError:
             status = 499  # as nginx counts them
         except _RefusedError as refusal:
             await _refuse(answer, refusal)
         finally:
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.end(_route(asked), method, status, seconds)
+            self._metrics.end(_route(routed), method, status, seconds)
             _log.info(
                 "%s %s %d %.1f ms",
                 scope["method"],
@@ -214,17 +214,17 @@ class Guard:
             is_read = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        asked = asyncio.create_task(self._app(scope, receive_body, send))
+        task = asyncio.create_task(self._app(scope, receive_body, send))
         try:
-            await asyncio.wait([asked, gone], return_when=asyncio.FIRST_COMPLETED)
-            if not asked.done() and not is_complete:
-                asked.cancel()
-                await asyncio.wait([asked])
-            if asked.cancelled():
+            await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and not is_complete:
+                task.cancel()
+                await asyncio.wait([task])
+            if task.cancelled():
                 raise _GoneError
-            await asked
+            await task
         finally:
-            asked.cancel()
+            task.cancel()
             gone.cancel()
 
     def _check_head(self, scope: Message, headers: dict[bytes, bytes]) -> None:
@@ -329,16 +329,16 @@ class Guard:
 
     def _is_known(self, authorization: bytes) -> bool:
         """Return whether a header has the token; as slow for a wrong one as for the right one."""
-        kind, _, given = authorization.partition(b" ")
-        given = given.strip()
+        kind, _, token = authorization.partition(b" ")
+        token = token.strip()
         if kind.lower() == b"basic":
             try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
+                token = base64.b64decode(token, validate=True).partition(b":")[2]
             except binascii.Error:
                 return False
         elif kind.lower() != b"bearer":
             return False
-        return hmac.compare_digest(_digest(given), self._digest or b"")
+        return hmac.compare_digest(_digest(token), self._digest or b"")
 
 
 async def _gone(receive: Receive) -> None:

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
-from lshdb.pages.shown_texts import ShownText, show_difference, show_pair, unchanged_text
+from lshdb.pages.text_markup import ShownText, show_difference, show_pair, unchanged_text
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import Workers
@@ -114,7 +114,7 @@ class ReadingPages:
             lambda: self._page(
                 "/",
                 "search.html",
-                asked=None,
+                query=None,
                 key=None,
                 documents=len(self._index),
                 **self._words(),
@@ -132,12 +132,12 @@ class ReadingPages:
             if self._index.params.kind.body != "text":
                 raise ParameterError("this index has no texts", hint="ask by key, or use the API")
             text = form_text(received)
-            asked = "".join(  # in pieces: the lock of all threads is held for the length of one
+            query = "".join(  # in pieces: the lock of all threads is held for the length of one
                 _NOT_IN_HTML.sub("\ufffd", text[start : start + _PIECE])
                 for start in range(0, len(text), _PIECE)
             )
             return self._page(
-                "/", "search.html", asked=asked, key=None, **self._hits(text, None),
+                "/", "search.html", query=query, key=None, **self._hits(text, None),
                 **self._words(),
             )  # fmt: skip
 
@@ -147,7 +147,7 @@ class ReadingPages:
         """List the documents most similar to one of the index."""
         return await self._workers.ask(
             lambda: self._page(
-                "/", "search.html", asked=None, key=key, **self._hits(None, key), **self._words()
+                "/", "search.html", query=None, key=key, **self._hits(None, key), **self._words()
             )
         )
 
@@ -175,7 +175,10 @@ class ReadingPages:
             page = list(islice(iter(clusters), offset, offset + CLUSTERS + 1))
             return self._page(
                 "/clusters", "clusters.html",
-                clusters=[(one.label, len(one.keys), one.keys[:4]) for one in page[:CLUSTERS]],
+                clusters=[
+                    (cluster.label, len(cluster.keys), cluster.keys[:4])
+                    for cluster in page[:CLUSTERS]
+                ],
                 following=offset + CLUSTERS if len(page) > CLUSTERS else None,
                 before=max(offset - CLUSTERS, 0) if offset else None,
                 first=offset + 1,
@@ -189,7 +192,9 @@ class ReadingPages:
 
         def question() -> Response:
             rows = list(self._index.sql(_LABEL_OF, {"key": key}))
-            keys = [one for (one,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})]
+            keys = [
+                member for (member,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})
+            ]
             if not rows or not keys:
                 raise KeyNotFoundError(
                     f"no cluster has the document {key!r}", key=key,
@@ -218,7 +223,8 @@ class ReadingPages:
                     )
             return self._page(
                 "", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
-                found=explanation, params=params, value=params.curve.value, diff=diff, texts=texts,
+                explanation=explanation, params=params, value=params.curve.value, diff=diff,
+                texts=texts,
             )  # fmt: skip
 
         return await self._workers.ask(question)
@@ -247,8 +253,8 @@ class ReadingPages:
             raise ParameterError(f"{bucket_key} is no bucket key")
 
         def question() -> Response:
-            asked = {"bucket_key": bucket_key, "most": LISTED}
-            keys = [key for (key,) in self._index.sql(_IN_BUCKET, asked)]
+            values = {"bucket_key": bucket_key, "most": LISTED}
+            keys = [key for (key,) in self._index.sql(_IN_BUCKET, values)]
             title = f"A bucket of band {bucket_key >> 56 & 255}"
             return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
 
@@ -331,5 +337,5 @@ class ReadingPages:
         first = self._text(keys[0])
         if first is None:
             return [(key, None) for key in keys]
-        others = [(key, self._difference(first, self._text(key))) for key in keys[1:]]
-        return [(keys[0], unchanged_text(first)), *others]
+        differences = [(key, self._difference(first, self._text(key))) for key in keys[1:]]
+        return [(keys[0], unchanged_text(first)), *differences]

@@ -69,14 +69,14 @@ def run_server(
     with socket.create_server((host, port), family=family, backlog=backlog) as place:
         # Connections inherit this. Without it, the second part of an answer waits 40 ms.
         place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        taken = place.getsockname()[1]
+        bound_port = place.getsockname()[1]
         name = f"[{host}]" if family == socket.AF_INET6 else host
         config = uvicorn.Config(
             application, access_log=False, log_config=None, log_level="error", server_header=False,
             http=functools.partial(Connection, limits), ws="none",  # type: ignore[arg-type]
             backlog=backlog, timeout_graceful_shutdown=5,
         )  # fmt: skip
-        server = _Server(config, on_start, f"http://{name}:{taken}")
+        server = _Server(config, on_start, f"http://{name}:{bound_port}")
         try:
             server.run(sockets=[place])
         except KeyboardInterrupt:

@@ -94,13 +94,13 @@ def composing_seconds() -> dict[str, frozenset[str]]:
     takes some milliseconds, once, and only if a text holds marks. Hangul is left out, because a
     formula gives its compositions.
     """
-    found: dict[str, set[str]] = {}
+    by_second: dict[str, set[str]] = {}
     for point in chain.from_iterable(starmap(range, _COMPOSED)):
         parts = decomposition(chr(point)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
             first, second = (chr(int(part, 16)) for part in parts)
-            found.setdefault(second, set()).add(normalize("NFD", first)[-1])
-    return {second: frozenset(firsts) for second, firsts in found.items()}
+            by_second.setdefault(second, set()).add(normalize("NFD", first)[-1])
+    return {second: frozenset(firsts) for second, firsts in by_second.items()}
 
 
 _VOWELS = frozenset(map(chr, range(0x1161, 0x1176)))
@@ -194,10 +194,10 @@ def _decomposed(run: str) -> str:
 
 
 def _distinct(text: str) -> set[str]:
-    found: set[str] = set()
+    characters: set[str] = set()
     for at in range(0, len(text), PIECE):  # signals are handled in between
-        found.update(text[at : at + PIECE])
-    return found
+        characters.update(text[at : at + PIECE])
+    return characters
 
 
 def _by_class(marks: str) -> dict[int, str]:

@@ -141,8 +141,8 @@ def parse_steps(name: str) -> tuple[str, ...]:
 
 def join_steps(steps: Iterable[str]) -> str:
     """Return the name of a procedure; steps are put in order and unknown ones left out."""
-    given = set(steps)
-    return "-".join(step for step in STEPS if step in given) or _NO_STEP
+    chosen = set(steps)
+    return "-".join(step for step in STEPS if step in chosen) or _NO_STEP
 
 
 _parsed = lru_cache(maxsize=128)(parse_steps)
@@ -183,25 +183,25 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
         if len(text) > PIECE:
             return _collapsed_pieces(_folded_pieces(text), _collapse)
         return _collapse(normal_form("NFKC", normal_form("NFKC", text).casefold()))
-    wanted = _parsed(steps)
-    form: Form = "NFKC" if "nfkc" in wanted else "NFC"
-    if "ignorable" in wanted:
+    chosen = _parsed(steps)
+    form: Form = "NFKC" if "nfkc" in chosen else "NFC"
+    if "ignorable" in chosen:
         text = in_pieces(without_ignorable, text)
-    if "nfkc" in wanted and not is_ascii:
+    if "nfkc" in chosen and not is_ascii:
         text = normal_form("NFKC", text)
-    if "casefold" in wanted:
+    if "casefold" in chosen:
         text = in_pieces(str.lower if is_ascii else str.casefold, text)
-        if "nfkc" in wanted and not is_ascii:
+        if "nfkc" in chosen and not is_ascii:
             text = normal_form("NFKC", text)
-    if "accents" in wanted and not is_ascii:
+    if "accents" in chosen and not is_ascii:
         text = normal_form(form, in_pieces(_without_accents, normal_form("NFD", text)))
-    if "digits" in wanted:
+    if "digits" in chosen:
         text = _numbers_as_zero(text)
-    if "punctuation" in wanted:
+    if "punctuation" in chosen:
         text = in_pieces(_without_punctuation, text)
-    if "space" in wanted:
+    if "space" in chosen:
         return _collapsed(text)
-    if "lines" in wanted:
+    if "lines" in chosen:
         return _collapsed(text, lines=True)
     return text
 
@@ -283,14 +283,14 @@ def _gap(space: str, collapse: Callable[[str], str]) -> str:
 
 def _folded_pieces(text: str) -> Iterator[str]:
     """Apply NFKC, case folding and NFKC to a long text, without holding intermediate results."""
-    held = ""
+    pending = ""
     for piece in normal_pieces("NFKC", text):
         folded = piece.casefold()
-        if held and is_boundary(held[-1], folded[0]):
-            yield normal_form("NFKC", held)
-            held = ""
-        held += folded
-    yield normal_form("NFKC", held)
+        if pending and is_boundary(pending[-1], folded[0]):
+            yield normal_form("NFKC", pending)
+            pending = ""
+        pending += folded
+    yield normal_form("NFKC", pending)
 
 
 def refuse_growth(text: str, steps: str) -> str | None:
@@ -323,10 +323,10 @@ def refuse_growth(text: str, steps: str) -> str | None:
         points = np.frombuffer(piece.encode("utf-32-le"), dtype="<u4")
         counts += np.bincount(points, minlength=len(counts))
     growing = join_steps({"ignorable", "nfkc", "casefold"} & set(parse_steps(steps)))
-    found = np.flatnonzero(counts)
+    code_points = np.flatnonzero(counts)
     size = sum(
         count * len(normalise(chr(point), growing).encode())
-        for point, count in zip(found.tolist(), counts[found].tolist(), strict=True)
+        for point, count in zip(code_points.tolist(), counts[code_points].tolist(), strict=True)
     )
     if size <= most:
         return None

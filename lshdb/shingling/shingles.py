@@ -206,13 +206,13 @@ def stop_word_list(words: Iterable[str], normalisation: str) -> str:
             hint="give a list, or lshdb.published_stop_words of a language such as 'en'",
         )
     try:
-        given = "\n".join(words)
+        text = "\n".join(words)
     except TypeError as error:
         raise ParameterError(f"stop_words is {words!r:.80}; expected strings") from error
-    recorded = " ".join(sorted(set(split_words(normalise(given, normalisation)))))
-    if given.strip() and not recorded:
+    recorded = " ".join(sorted(set(split_words(normalise(text, normalisation)))))
+    if text.strip() and not recorded:
         raise ParameterError(
-            f"stop_words is {given!r:.80}, which holds no words and would leave nothing out",
+            f"stop_words is {text!r:.80}, which holds no words and would leave nothing out",
             hint="give words, or an empty list to leave nothing out",
         )
     return recorded
@@ -267,10 +267,10 @@ def shingle_counts(
     weights = np.empty(len(counts), dtype=np.float64)
     pairs = iter(counts.items())
     for at in range(0, len(counts), _AT_ONCE):
-        some = dict(islice(pairs, _AT_ONCE))
-        digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
-        hashes[at : at + len(some)] = np.frombuffer(digests, dtype="<u8")[0::2]
-        weights[at : at + len(some)] = list(some.values())
+        chunk = dict(islice(pairs, _AT_ONCE))
+        digests = b"".join(map(mmh3.mmh3_x64_128_digest, chunk))
+        hashes[at : at + len(chunk)] = np.frombuffer(digests, dtype="<u8")[0::2]
+        weights[at : at + len(chunk)] = list(chunk.values())
         stop_if_told()
     return hashes, weights
 
@@ -367,11 +367,11 @@ def hash_shingles(shingles: Sequence[bytes], *, bag: bool) -> NDArray[np.uint64]
     """
     digest = mmh3.mmh3_x64_128_digest
     if bag:
-        seen: dict[bytes, int] = {}
+        repetitions: dict[bytes, int] = {}
         digests = []
         for shingle in shingles:
-            repetition = seen.get(shingle, 0)
-            seen[shingle] = repetition + 1
+            repetition = repetitions.get(shingle, 0)
+            repetitions[shingle] = repetition + 1
             digests.append(digest(shingle, repetition))
     else:
         digests = [digest(shingle, 0) for shingle in set(shingles)]

@@ -83,12 +83,12 @@ def split_url(url: str) -> tuple[str, str | None, str]:
     rest : str
         Path, query and fragment.
     """
-    found = _with_host().fullmatch(url)
-    if found is not None:
-        return (found[1] or "").lower(), found[2] or None, found[3]
-    found = _bare_host().fullmatch(url)
-    if found is not None and any(map(str.isalnum, found[1].partition(":")[0])):
-        return "", found[1], found[2]
+    match = _with_host().fullmatch(url)
+    if match is not None:
+        return (match[1] or "").lower(), match[2] or None, match[3]
+    match = _bare_host().fullmatch(url)
+    if match is not None and any(map(str.isalnum, match[1].partition(":")[0])):
+        return "", match[1], match[2]
     return "", None, url
 
 
@@ -99,15 +99,15 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
     and cut into their runs of letters, so that ``index.html`` stands for ``index`` and ``html``.
     """
     try:
-        given = tokens if isinstance(tokens, str) else " ".join(tokens)
+        text = tokens if isinstance(tokens, str) else " ".join(tokens)
     except TypeError as error:
         raise ParameterError(
             f"stop_tokens is {tokens!r:.80}; expected a string or strings"
         ) from error
-    recorded = " ".join(sorted(set(split_letters(normalise(given, normalisation)))))
-    if given.strip() and not recorded:
+    recorded = " ".join(sorted(set(split_letters(normalise(text, normalisation)))))
+    if text.strip() and not recorded:
         raise ParameterError(
-            f"stop_tokens is {given!r:.80}, which holds no letters and would leave nothing out",
+            f"stop_tokens is {text!r:.80}, which holds no letters and would leave nothing out",
             hint="give runs of letters, or an empty list to leave nothing out",
         )
     return recorded

@@ -69,5 +69,5 @@ def parse_window_key(key: str) -> Window | None:
     start, dash, end = place.partition("-")
     if not (sign and dash and place.isascii() and start.isdecimal() and end.isdecimal()):
         return None
-    found = Window(document, int(start), int(end))
-    return found if window_key(*found) == key else None
+    window = Window(document, int(start), int(end))
+    return window if window_key(*window) == key else None

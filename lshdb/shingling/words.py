@@ -67,7 +67,7 @@ SPACELESS_RANGES: Ranges = (
 
 def _ranges(written: str) -> Ranges:
     ends = ([int(end, 16) for end in part.split("-")] for part in written.split())
-    return tuple((both[0], both[-1]) for both in ends)
+    return tuple((pair[0], pair[-1]) for pair in ends)
 
 
 MARK_RANGES = _ranges("""
@@ -156,12 +156,12 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 def split_letters(text: str) -> list[str]:
     """Return the maximal runs of letters (``str.isalpha``) and marks that follow one; O(n)."""
-    kept, is_inside = [], False
+    letters, is_inside = [], False
     for character in text:
         is_mark = not character.isascii() and category(character)[0] == "M"
         is_inside = character.isalpha() or (is_inside and is_mark)
-        kept.append(character if is_inside else " ")
-    return "".join(kept).split()
+        letters.append(character if is_inside else " ")
+    return "".join(letters).split()
 
 
 def holds_ignorable(first: int, last: int) -> bool:

@@ -13,7 +13,7 @@ import html5lib
 import pytest
 
 from lshdb import Document, Index, KeyNotFoundError, ParameterError
-from lshdb.pages.shown_texts import show_difference
+from lshdb.pages.text_markup import show_difference
 from tests.conftest import family_corpus
 
 HOSTILE = [
@@ -284,9 +284,9 @@ def test_the_policy_allows_nothing_from_elsewhere(families: Index, tmp_path: Pat
 
 
 def test_a_folder_has_all_clusters_once(families: Index, tmp_path: Path, monkeypatch: Any) -> None:
-    from lshdb.report import made_report
+    from lshdb.report import index_report
 
-    monkeypatch.setattr(made_report, "PAGE_CLUSTERS", 3)
+    monkeypatch.setattr(index_report, "PAGE_CLUSTERS", 3)
     made = families.report(tmp_path / "pages")
     expected = [cluster.label for cluster in families.clusters()]
     assert made.path == tmp_path / "pages" / "index.html"
@@ -306,9 +306,9 @@ def test_a_folder_has_all_clusters_once(families: Index, tmp_path: Path, monkeyp
 
 
 def test_a_file_has_no_more_than_it_may(families: Index, tmp_path: Path, monkeypatch: Any) -> None:
-    from lshdb.report import made_report
+    from lshdb.report import index_report
 
-    monkeypatch.setattr(made_report, "FILE_BYTES", 30_000)
+    monkeypatch.setattr(index_report, "FILE_BYTES", 30_000)
     made = families.report(tmp_path / "report.html", sample=0)
     n_clusters = len(list(families.clusters()))
     assert 0 < made.clusters_left == n_clusters - made.clusters

@@ -109,19 +109,19 @@ def test_who_may_not_write_to_the_index_gets_what_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lshdb import ReadOnlyError
-    from lshdb.report import made_report
+    from lshdb.report import index_report
 
     with Index.create(tmp_path / "x.lshdb", threshold=0.5) as index:
         index.add(TEXTS)
         index.update_clusters()
-        ready: Callable[..., Any] = made_report.ready_edges
+        ready: Callable[..., Any] = index_report.ready_edges
 
         def refuse(*args: Any, update: bool, **more: Any) -> Any:
             if update:
                 raise ReadOnlyError("may not be written")
             return ready(*args, update=update, **more)
 
-        monkeypatch.setattr(made_report, "ready_edges", refuse)
+        monkeypatch.setattr(index_report, "ready_edges", refuse)
         assert index.report(tmp_path / "report.html").clusters == 1
 
 

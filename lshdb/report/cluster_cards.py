@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lshdb.clusters.listing import Cluster
-from lshdb.pages.shown_texts import ShownText, show_difference, unchanged_text
+from lshdb.pages.text_markup import ShownText, show_difference, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -120,14 +120,14 @@ def show_clusters(
         Members that are shown with their texts.
     """
     numbered = enumerate(clusters, start=1)
-    while some := list(itertools.islice(numbered, TOGETHER)):
-        looked_up = _LookedUp(snapshot, family, [one for _, one in some], level, compared)
-        for number, cluster in some:
-            yield looked_up.show(number, cluster)
+    while batch := list(itertools.islice(numbered, TOGETHER)):
+        lookup = _Lookup(snapshot, family, [cluster for _, cluster in batch], level, compared)
+        for number, cluster in batch:
+            yield lookup.show(number, cluster)
 
 
-class _LookedUp:
-    """What was looked up for some clusters together."""
+class _Lookup:
+    """Documents, stored pairs and texts of a batch of clusters, each read in one look-up."""
 
     def __init__(
         self,
@@ -143,27 +143,31 @@ class _LookedUp:
         self._edges = self._edges_of(snapshot, level)
         self._why = self._reasons(snapshot, clusters)
         shown = [key for cluster in clusters for key in cluster.keys[:compared]]
-        others = [other for other, _, _ in self._why.values()]
-        doc_ids = {self._documents[key].doc_id for key in (*shown, *others)}
+        neighbour_keys = [neighbours for neighbours, _, _ in self._why.values()]
+        doc_ids = {self._documents[key].doc_id for key in (*shown, *neighbour_keys)}
         self._bodies: dict[int, Any] = (
             dict(snapshot.bodies_of_documents(sorted(doc_ids))) if self._params.keeps_texts else {}
         )
 
     def _edges_of(self, snapshot: Snapshot, level: float) -> dict[int, dict[int, float]]:
         """Return the levels of stored pairs among the documents, by both signatures."""
-        ids = {one.signature_id for one in self._documents.values() if one.signature_id is not None}
-        found: dict[int, dict[int, float]] = {one: {} for one in ids}
+        ids = {
+            document.signature_id
+            for document in self._documents.values()
+            if document.signature_id is not None
+        }
+        levels: dict[int, dict[int, float]] = {signature_id: {} for signature_id in ids}
         for edges in snapshot.edges.edges_of(np.array(sorted(ids), dtype=np.int64)):
             columns = edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist()
             for left, right, similarity in zip(*columns, strict=True):
-                if similarity >= level and right in found:
-                    found[left][right] = found[right][left] = similarity
-        return found
+                if similarity >= level and right in levels:
+                    levels[left][right] = levels[right][left] = similarity
+        return levels
 
     def _reasons(
         self, snapshot: Snapshot, clusters: list[Cluster]
     ) -> dict[str, tuple[str, float, tuple[int, ...]]]:
-        """Return for members that are shown with whom they were found, how similar, and where."""
+        """Return for each shown member its nearest document, the level, and the bands."""
         why: list[tuple[str, str, int, int, float]] = []
         for cluster in clusters:
             first = self._signature(cluster.keys[0])
@@ -175,32 +179,44 @@ class _LookedUp:
                 if names[own] != key:  # a copy of a member before it
                     why.append((key, names[own], own, own, self._params.curve.best))
                     continue
-                near = {one: each for one, each in self._edges[own].items() if one in names}
+                near = {
+                    signature_id: edge_level
+                    for signature_id, edge_level in self._edges[own].items()
+                    if signature_id in names
+                }
                 if near:
-                    other = first if first in near else max(near, key=lambda one: (near[one], -one))
-                    why.append((key, names[other], own, other, near[other]))
-        sides = np.array([each[2:4] for each in why], dtype=np.int64).reshape(-1, 2).T
+                    nearest = (
+                        first
+                        if first in near
+                        else max(near, key=lambda signature_id: (near[signature_id], -signature_id))
+                    )
+                    why.append((key, names[nearest], own, nearest, near[nearest]))
+        sides = np.array([reason[2:4] for reason in why], dtype=np.int64).reshape(-1, 2).T
         bands = agreeing_bands(snapshot, self._params, *np.ascontiguousarray(sides))
         return {
-            key: (other, level, () if one == two else agreeing)
-            for (key, other, one, two, level), agreeing in zip(why, bands, strict=True)
+            key: (neighbour, level, () if first_id == second_id else agreeing)
+            for (key, neighbour, first_id, second_id, level), agreeing in zip(
+                why, bands, strict=True
+            )
         }
 
     def _signature(self, key: str) -> int:
-        found = self._documents[key].signature_id
-        return -1 if found is None else found
+        signature_id = self._documents[key].signature_id
+        return -1 if signature_id is None else signature_id
 
     def show(self, number: int, cluster: Cluster) -> ShownCluster:
-        """Put together what is shown of a cluster."""
-        known = [self._documents[key] for key in cluster.keys[:LOOKED_UP]]
-        ids = {one.signature_id for one in known if one.signature_id is not None}
-        levels = [level for one in ids for other, level in self._edges[one].items() if other in ids]
-        if len(ids) < len(known):
+        """Return the card of a cluster."""
+        documents = [self._documents[key] for key in cluster.keys[:LOOKED_UP]]
+        ids = {document.signature_id for document in documents if document.signature_id is not None}
+        levels = [
+            level for left in ids for right, level in self._edges[left].items() if right in ids
+        ]
+        if len(ids) < len(documents):
             levels.append(self._params.curve.best)
         ends = (
             [self._params.curve.value(end) for end in (min(levels), max(levels))] if levels else []
         )
-        dates = [one.added_at for one in known]
+        dates = [document.added_at for document in documents]
         shown = cluster.keys[: self._compared]
         more = cluster.keys[self._compared : self._compared + _LISTED]
         return ShownCluster(
@@ -211,7 +227,11 @@ class _LookedUp:
             high=max(ends) if ends else None,
             first=min(dates),
             last=max(dates),
-            sources=tuple(sorted({_LINE.sub("", one.source) for one in known if one.source})),
+            sources=tuple(
+                sorted(
+                    {_LINE.sub("", document.source) for document in documents if document.source}
+                )
+            ),
             members=tuple(self._members(shown)),
             more=more,
             n_more=len(cluster.keys) - len(shown) - len(more),
@@ -220,26 +240,26 @@ class _LookedUp:
     def _members(self, keys: tuple[str, ...]) -> Iterator[Member]:
         for key in keys:
             document = self._documents[key]
-            other, level, bands = self._why.get(key, (keys[0], None, ()))
+            neighbour, level, bands = self._why.get(key, (keys[0], None, ()))
             is_first = key == keys[0]
             yield Member(
                 key=key,
                 source=document.source,
                 added_at=document.added_at,
                 n_chars=document.n_chars,
-                text=self._text(key, None if is_first else other),
-                compared_with="" if is_first else other,
+                text=self._text(key, None if is_first else neighbour),
+                compared_with="" if is_first else neighbour,
                 similarity=None if level is None else self._params.curve.value(level),
-                is_copy=level is not None and self._signature(other) == self._signature(key),
+                is_copy=level is not None and self._signature(neighbour) == self._signature(key),
                 bands=bands,
             )
 
-    def _text(self, key: str, other: str | None) -> ShownText | None:
-        """Return a text by what differs from another one; as it is where there is no other."""
+    def _text(self, key: str, neighbour: str | None) -> ShownText | None:
+        """Return a text, with its differences from a neighbour's marked if there is one."""
         body = self._bodies.get(self._documents[key].doc_id)
-        if body is None or other is None:
+        if body is None or neighbour is None:
             return None if body is None else unchanged_text(body)
-        compared = self._bodies.get(self._documents[other].doc_id)
+        compared = self._bodies.get(self._documents[neighbour].doc_id)
         if compared is None:
             return None
         return show_difference(compared, body, steps=self._params.normalisation)

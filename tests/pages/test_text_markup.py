@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.pages import make_environment, shown_texts
-from lshdb.pages.shown_texts import LONGEST, Piece, ShownText, unchanged_text
+from lshdb.pages import make_environment, text_markup
+from lshdb.pages.text_markup import LONGEST, Piece, ShownText, unchanged_text
 from lshdb.shingling.normalise import NORMALISATION
 
 WORDS = st.lists(
@@ -16,11 +16,11 @@ WORDS = st.lists(
 
 
 def show_texts(left: str, right: str) -> tuple[ShownText, ShownText]:
-    return shown_texts.show_texts(left, right, steps=NORMALISATION)
+    return text_markup.show_texts(left, right, steps=NORMALISATION)
 
 
 def show_difference(left: str, right: str) -> ShownText:
-    return shown_texts.show_difference(left, right, steps=NORMALISATION)
+    return text_markup.show_difference(left, right, steps=NORMALISATION)
 
 
 def words(pieces: tuple[Piece, ...], *kinds: str) -> list[str]:

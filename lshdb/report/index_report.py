@@ -1,4 +1,4 @@
-"""One snapshot of an index -> a report: what is asked, in which order, and how it is written.
+"""One snapshot of an index -> a report: the questions, their order, and the pages.
 
 Clusters come last in a file, and are rendered one at a time until ``FILE_BYTES`` are written: more
 than that no browser takes well. A folder has all of them, on pages of some hundred clusters or a
@@ -28,8 +28,9 @@ from lshdb.pages import (
     make_environment,
     s_curve_chart,
 )
-from lshdb.pages.shown_texts import ShownText, show_texts
+from lshdb.pages.text_markup import ShownText, show_texts
 from lshdb.params.s_curve import s_curve
+from lshdb.report.cluster_cards import COMPARED, ShownCluster, show_clusters
 from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
 from lshdb.report.repeats import Add, Repeats, adds_of, repeats_of
 from lshdb.report.report_files import (
@@ -39,7 +40,6 @@ from lshdb.report.report_files import (
     written_file,
     written_folder,
 )
-from lshdb.report.shown_clusters import COMPARED, ShownCluster, show_clusters
 from lshdb.report.spread import NearPair, Spread, first_documents, spread_of
 from lshdb.search.measured_recall import MeasuredRecall, recall_of
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -102,7 +102,7 @@ class ReportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportOptions:
     """What a caller asked for; see :meth:`lshdb.Index.report`."""
 
     since: Since
@@ -132,7 +132,7 @@ class ShownPair:
 class Findings:
     """Everything in a report but its clusters.
 
-    ``None`` stands for what an index cannot answer, or for what nobody asked.
+    ``None`` stands for a question that the index cannot answer, or that was not asked.
     """
 
     stats: IndexStats
@@ -157,29 +157,29 @@ class Findings:
     cluster: str | None
 
 
-def make_report(store: Store, family: Family, path: str, *, asked: Asked) -> ReportResult:
+def make_report(store: Store, family: Family, path: str, *, options: ReportOptions) -> ReportResult:
     """Write a report; see :meth:`lshdb.Index.report`."""
-    if asked.limit is not None:
-        check_whole("limit", asked.limit, 1)
-    if asked.sample is not None:
-        check_whole("sample", asked.sample, 0)
-    if asked.cluster is not None:
-        check_key("cluster", asked.cluster)
-    check_flag("overwrite", asked.overwrite)
-    check_since(store, asked.since)
-    level = asked_level(store, asked.threshold)
+    if options.limit is not None:
+        check_whole("limit", options.limit, 1)
+    if options.sample is not None:
+        check_whole("sample", options.sample, 0)
+    if options.cluster is not None:
+        check_key("cluster", options.cluster)
+    check_flag("overwrite", options.overwrite)
+    check_since(store, options.since)
+    level = asked_level(store, options.threshold)
     environment = make_environment(_TEMPLATES)
     store.directory.refuse_inside(Path(path))
-    check_place(path, overwrite=asked.overwrite)
-    why_not = _prepare(store, family, level, asked)
+    check_place(path, overwrite=options.overwrite)
+    why_not = _prepare(store, family, level, options)
     with store.reading() as snapshot:
-        making = _Making(store, snapshot, family, level, asked, environment, why_not)
+        report = _Report(store, snapshot, family, level, options, environment, why_not)
         if makes_folder(path):
-            return making.write_folder(path)
-        return making.write_file(path)
+            return report.write_folder(path)
+        return report.write_file(path)
 
 
-def _prepare(store: Store, family: Family, level: float, asked: Asked) -> str:
+def _prepare(store: Store, family: Family, level: float, options: ReportOptions) -> str:
     """Bring the stored pairs up to date; say why there can be none."""
     if store.params.window is not None:
         return (
@@ -187,19 +187,19 @@ def _prepare(store: Store, family: Family, level: float, asked: Asked) -> str:
             "recur."
         )
     try:
-        ready_edges(store, family, level, update=asked.update, lock_timeout=asked.lock_timeout)
+        ready_edges(store, family, level, update=options.update, lock_timeout=options.lock_timeout)
     except ReadOnlyError:
-        ready_edges(store, family, level, update=False, lock_timeout=asked.lock_timeout)
+        ready_edges(store, family, level, update=False, lock_timeout=options.lock_timeout)
     return ""
 
 
 @dataclass(slots=True)
-class _Counted:
+class _ShownClusters:
     """Clusters as they are taken, with their number."""
 
     clusters: Iterator[ShownCluster]
     on_progress: Callable[[int], None] | None
-    taken: int = 0
+    count: int = 0
     waiting: list[ShownCluster] = field(default_factory=list)
 
     def take(self) -> ShownCluster | None:
@@ -209,9 +209,9 @@ class _Counted:
         else:
             cluster = next(self.clusters, None)
         if cluster is not None:
-            self.taken += 1
+            self.count += 1
             if self.on_progress is not None:
-                self.on_progress(self.taken)
+                self.on_progress(self.count)
         return cluster
 
     def has_more(self) -> bool:
@@ -221,7 +221,7 @@ class _Counted:
         return bool(self.waiting)
 
 
-class _Making:
+class _Report:
     """A report that is being made of one state of an index."""
 
     def __init__(
@@ -230,14 +230,14 @@ class _Making:
         snapshot: Snapshot,
         family: Family,
         level: float,
-        asked: Asked,
+        options: ReportOptions,
         environment: Environment,
         why_not: str,
     ) -> None:
         self._store, self._snapshot, self._family = store, snapshot, family
-        self._params, self._level, self._asked = family.params, level, asked
+        self._params, self._level, self._options = family.params, level, options
         self._environment, self._why_not = environment, why_not
-        self._since = first_new_batch(snapshot, asked.since)
+        self._since = first_new_batch(snapshot, options.since)
         self._workers = choose_workers(None)
         self._state = None if why_not else edges_down_to(store, snapshot, level)
         self._assets = inline_assets(_SCRIPT)
@@ -245,21 +245,21 @@ class _Making:
 
     # Clusters
 
-    def _clusters(self) -> _Counted:
+    def _clusters(self) -> _ShownClusters:
         """Return the clusters that are shown, the largest first."""
-        found: Iterable[Cluster] = ()
+        clusters: Iterable[Cluster] = ()
         compared = COMPARED
         if self._state is not None:
-            found = find_clusters(
+            clusters = find_clusters(
                 self._snapshot, threshold=self._level, linkage="component", min_size=2,
                 since=self._since,
             )  # fmt: skip
-        if self._asked.cluster is not None:
-            found, compared = [self._only(found, self._asked.cluster)], _COMPARED_ALONE
+        if self._options.cluster is not None:
+            clusters, compared = [self._only(clusters, self._options.cluster)], _COMPARED_ALONE
         shown = show_clusters(
-            self._snapshot, self._family, found, level=self._level, compared=compared
+            self._snapshot, self._family, clusters, level=self._level, compared=compared
         )
-        return _Counted(shown, self._asked.on_progress)
+        return _ShownClusters(shown, self._options.on_progress)
 
     def _only(self, clusters: Iterable[Cluster], key: str) -> Cluster:
         """Return the cluster of a document.
@@ -270,21 +270,21 @@ class _Making:
             There is no such document, or it is in no cluster.
         """
         self._snapshot.document(key)
-        found = next((one for one in clusters if key in one.keys), None)
-        if found is None:
+        cluster = next((cluster for cluster in clusters if key in cluster.keys), None)
+        if cluster is None:
             raise KeyNotFoundError(
                 f"the document {key!r} is in no cluster at this threshold",
                 key=key,
                 hint="lshdb query INDEX --key KEY --threshold T lists what is less similar",
             )
-        return found
+        return cluster
 
     # What stands before them
 
     def findings(self) -> Findings:
         """Ask for everything but the clusters."""
-        snapshot, params, asked = self._snapshot, self._params, self._asked
-        is_whole = asked.cluster is None
+        snapshot, params, options = self._snapshot, self._params, self._options
+        is_whole = options.cluster is None
         adds = adds_of(snapshot.batches())
         spread = buckets = repeats = measured = None
         measured_why_not = ""
@@ -303,7 +303,7 @@ class _Making:
             ),
             made_at=self._made_at,
             threshold=params.curve.value(self._level),
-            since="" if asked.since is None else str(asked.since),
+            since="" if options.since is None else str(options.since),
             is_distance=params.kind.is_distance,
             adds=adds[: -_ADDS - 1 : -1],
             n_adds=len(adds),
@@ -319,12 +319,12 @@ class _Making:
             caps=[] if buckets is None else self._caps(buckets.largest),
             bucket_chart=None if buckets is None else _bucket_chart(buckets),
             repeats=repeats,
-            cluster=asked.cluster,
+            cluster=options.cluster,
         )  # fmt: skip
 
     def _recall(self) -> tuple[MeasuredRecall | None, str]:
         """Measure recall on some documents, where bodies are stored and the time is bounded."""
-        params, sample = self._params, self._asked.sample
+        params, sample = self._params, self._options.sample
         if sample == 0:
             return None, "Recall was not measured: the sample was 0."
         if not params.store_text:
@@ -347,7 +347,7 @@ class _Making:
         method = choose_method(None, self._params, has_signatures=self._snapshot.has_signatures)
         return spread_of(
             self._snapshot, self._family, level=self._level, method=method, since=self._since,
-            most=_MAX_BUCKET, nearest=self._asked.limit or _PAIRS, workers=self._workers,
+            most=_MAX_BUCKET, nearest=self._options.limit or _PAIRS, workers=self._workers,
         )  # fmt: skip
 
     def _caps(self, largest: int) -> list[IndexStats]:
@@ -362,24 +362,28 @@ class _Making:
     def _shown_pairs(self, nearest: Iterable[NearPair]) -> list[ShownPair]:
         """Look up documents and texts of pairs; one whose documents have left is passed over."""
         nearest = list(nearest)
-        ids = [each for pair in nearest for each in (pair.signature1, pair.signature2)]
+        ids = [
+            signature_id for pair in nearest for signature_id in (pair.signature1, pair.signature2)
+        ]
         documents = first_documents(self._snapshot, ids)
         shown: list[ShownPair] = []
         room = _PAIR_CHARACTERS
         for pair in nearest:
             if room < 0:
                 break
-            one, other = documents.get(pair.signature1), documents.get(pair.signature2)
-            if one is None or other is None:
+            document1, document2 = documents.get(pair.signature1), documents.get(pair.signature2)
+            if document1 is None or document2 is None:
                 continue
             bodies: dict[int, Any] = {}
             if self._params.keeps_texts:
-                found = dict(self._snapshot.bodies_of_documents([one[0], other[0]]))
-                bodies = {number: found[number] for number in (one[0], other[0])}
+                stored_bodies = dict(
+                    self._snapshot.bodies_of_documents([document1[0], document2[0]])
+                )
+                bodies = {number: stored_bodies[number] for number in (document1[0], document2[0])}
             shown.append(
                 ShownPair(
-                    key1=one[1],
-                    key2=other[1],
+                    key1=document1[1],
+                    key2=document2[1],
                     value=self._params.curve.value(pair.level),
                     is_within=pair.level >= self._level,
                     bands=pair.bands,
@@ -399,9 +403,9 @@ class _Making:
         n_bytes = 0
 
         def clusters() -> Iterator[ShownCluster]:
-            limit = self._asked.limit
-            while (n_bytes < FILE_BYTES or not counted.taken) and (
-                limit is None or counted.taken < limit
+            limit = self._options.limit
+            while (n_bytes < FILE_BYTES or not counted.count) and (
+                limit is None or counted.count < limit
             ):
                 cluster = counted.take()
                 if cluster is None:
@@ -412,10 +416,10 @@ class _Making:
 
         def told() -> Iterator[ShownCluster]:
             yield from clusters()
-            counts["shown"], counts["left"] = counted.taken, self._left(counted, findings)
+            counts["shown"], counts["left"] = counted.count, self._left(counted, findings)
 
         template = self._environment.get_template("report.html")
-        with written_file(path, overwrite=self._asked.overwrite) as file:
+        with written_file(path, overwrite=self._options.overwrite) as file:
             for part in _encoded(
                 template, page=self._page(), it=findings, clusters=told(), counts=counts,
                 pages=None, is_folder=False,
@@ -430,9 +434,9 @@ class _Making:
         template = self._environment.get_template("clusters.html")
         n_bytes = 0
         pages: list[dict[str, Any]] = []
-        limit = self._asked.limit
-        with written_folder(path, overwrite=self._asked.overwrite) as folder:
-            while (limit is None or counted.taken < limit) and counted.has_more():
+        limit = self._options.limit
+        with written_folder(path, overwrite=self._options.overwrite) as folder:
+            while (limit is None or counted.count < limit) and counted.has_more():
                 on_page = _OnPage(counted, limit)
                 number = len(pages) + 1
                 parts = on_page.counting(
@@ -451,23 +455,23 @@ class _Making:
             left = self._left(counted, findings)
             parts = _encoded(
                 self._environment.get_template("report.html"), page=self._page(), it=findings,
-                clusters=(), counts={"shown": counted.taken, "left": left}, pages=pages,
+                clusters=(), counts={"shown": counted.count, "left": left}, pages=pages,
                 is_folder=True,
             )  # fmt: skip
             n_bytes += write_page(folder, "index.html", parts)
-        return ReportResult(Path(path, "index.html"), len(pages) + 1, n_bytes, counted.taken, left)
+        return ReportResult(Path(path, "index.html"), len(pages) + 1, n_bytes, counted.count, left)
 
-    def _left(self, counted: _Counted, findings: Findings) -> int:
+    def _left(self, counted: _ShownClusters, findings: Findings) -> int:
         """Return how many clusters are not shown, by counting the rest without looking them up."""
-        if self._asked.cluster is not None or not counted.has_more():
+        if self._options.cluster is not None or not counted.has_more():
             return 0
         if self._since is None and self._state is not None and self._state.threshold == self._level:
-            return max(1, findings.stats.clusters - counted.taken)
-        found = find_clusters(
+            return max(1, findings.stats.clusters - counted.count)
+        clusters = find_clusters(
             self._snapshot, threshold=self._level, linkage="component", min_size=2,
             since=self._since,
         )  # fmt: skip
-        return sum(1 for _ in found) - counted.taken
+        return sum(1 for _ in clusters) - counted.count
 
     def _page(self, number: int = 0) -> Page:
         name = self._store.path.name
@@ -487,7 +491,7 @@ class _Making:
 class _OnPage:
     """The clusters of one page of a folder."""
 
-    counted: _Counted
+    counted: _ShownClusters
     limit: int | None
     n_bytes: int = 0
     sizes: list[int] = field(default_factory=list)
@@ -497,7 +501,7 @@ class _OnPage:
     def clusters(self) -> Iterator[ShownCluster]:
         """Yield clusters until the page is full."""
         while len(self.sizes) < PAGE_CLUSTERS and self.n_bytes < PAGE_BYTES:
-            if self.limit is not None and self.counted.taken >= self.limit:
+            if self.limit is not None and self.counted.count >= self.limit:
                 return
             cluster = self.counted.take()
             if cluster is None:
@@ -516,7 +520,7 @@ class _OnPage:
 
     def has_more(self) -> bool:
         """Return whether another page follows; asked at the end of the page."""
-        is_full = self.limit is not None and self.counted.taken >= self.limit
+        is_full = self.limit is not None and self.counted.count >= self.limit
         return not is_full and self.counted.has_more()
 
     def said(self) -> dict[str, Any]:
@@ -540,17 +544,17 @@ def _points(measured: MeasuredRecall | None) -> list[MeasuredPoint]:
     if measured is None:
         return []
     return [
-        MeasuredPoint((one.low + one.high) / 2.0, one.recall, one.lower, one.upper)
-        for one in measured.slices
-        if one.recall is not None and one.lower is not None and one.upper is not None
+        MeasuredPoint((part.low + part.high) / 2.0, part.recall, part.lower, part.upper)
+        for part in measured.slices
+        if part.recall is not None and part.lower is not None and part.upper is not None
     ]
 
 
 def _spread_chart(spread: Spread, threshold: float) -> Any:
-    names = [f"{one.low:.3g}" for one in spread.bins]
-    mark = next((place for place, one in enumerate(spread.bins) if one.low >= threshold), None)
-    totals = [float(one.verified + one.false) for one in spread.bins]
-    false = [float(one.false) for one in spread.bins]
+    names = [f"{bin_.low:.3g}" for bin_ in spread.bins]
+    mark = next((place for place, bin_ in enumerate(spread.bins) if bin_.low >= threshold), None)
+    totals = [float(bin_.verified + bin_.false) for bin_ in spread.bins]
+    false = [float(bin_.false) for bin_ in spread.bins]
     return bar_chart(names, totals, false, mark=mark)
 
 
