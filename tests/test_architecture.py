@@ -14,8 +14,8 @@ import lshdb
 PACKAGE = Path(lshdb.__file__).parent
 PURE = ("shingling", "params", "kernel", "signatures")
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "array", "collections", "dataclasses", "enum", "functools", "itertools",
-    "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing", "unicodedata",
+    "__future__", "abc", "array", "collections", "dataclasses", "enum", "functools", "importlib",
+    "itertools", "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing", "unicodedata",
     "urllib.parse", "warnings",
 }  # fmt: skip
 HEAVY = {

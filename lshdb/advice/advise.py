@@ -92,7 +92,7 @@ def advise(
     Raises
     ------
     ParameterError
-        A value is out of range, or the metric is not ``jaccard``.
+        A value is out of range, or the metric is not one of texts.
     InputError
         There are fewer than two documents, or what is given is no document.
     TokenizerError
@@ -163,7 +163,7 @@ def advise_on_index(
 
 
 def _check(params: IndexParams, aim: object, sample: int, seed: int, memory: int) -> None:
-    if params.metric != "jaccard":
+    if params.kind.body != "text":
         raise ParameterError(
             f"advice is for texts, and the metric is {params.metric}",
             hint="lshdb tune shows what an index of other documents would find and cost",

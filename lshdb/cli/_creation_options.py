@@ -32,7 +32,6 @@ _A_DEFAULT = re.compile(r"\s*\[default[^\]]*\]")
 _STOP_TOKEN_BYTES = 2**20
 """The largest list of stop tokens; it becomes a parameter of the index."""
 
-SCHEMES = [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -79,7 +78,7 @@ def database_options(function: Function) -> Function:
 
 _CHOICES: dict[str, list[str]] = {
     "metric": list(METRICS),
-    "scheme": SCHEMES,
+    "scheme": [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)],
     "dtype": list(DTYPES),
     "unit": list(UNIT_NAMES),
     "digits": list(get_args(Digits)),

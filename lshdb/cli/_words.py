@@ -118,7 +118,7 @@ def described(params: IndexParams) -> str:
     by = f" by {params.tokenizer}" if params.tokenizer else ""
     names = {"tokenizer": "token", "url": "token URL", "url-host": "token URL-and-host"}
     unit = names.get(params.unit, params.unit)
-    metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
+    metric = f"{params.metric}, " if params.kind.body == "weights" else ""
     shingles = f"{params.k}-{unit} shingles{by}{_stop_words_in_words(params)}"
     windows = ""
     if params.window is not None:

@@ -49,7 +49,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import is_terminal, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.documents import peek_documents
-from lshdb.params.metrics import METRICS
+from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
@@ -148,7 +148,7 @@ def command(
         if index is not None:
             opened.enter_context(index)
         unit = given.get("unit") if index is None else index.params.unit
-        kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
+        kind = METRICS[given.get("metric", DEFAULT_METRIC)] if index is None else index.params.kind
         reading |= {
             "body": kind.body,
             "dim": given.get("dim") if index is None else index.params.dim or None,

@@ -39,7 +39,7 @@ from lshdb.cli._output import Column, named_place, note, print_bytes, print_list
 from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.documents import peek_documents
-from lshdb.params.metrics import METRICS
+from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 
 if TYPE_CHECKING:
     from lshdb import Decision, RewrittenFiles, Survivors
@@ -378,7 +378,7 @@ def _write_without_index(
         is_new = index is None
         if index is not None:
             opened.enter_context(index)
-        kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
+        kind = METRICS[given.get("metric", DEFAULT_METRIC)] if index is None else index.params.kind
         progress = AddProgress()
         progress.write_rejected = _refuse_repeated
         asked = {name: value for name, value in reading.items() if name not in FOLDERS}

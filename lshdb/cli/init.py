@@ -73,9 +73,13 @@ def _points(params: IndexParams) -> list[float]:
         if params.kind.body == "bits":
             distances = [float(min(int(distance), params.dim)) for distance in distances]
         return sorted({*distances, params.threshold})
-    lowest = -1.0 if params.metric == "cosine" else 1e-9
     around = (params.threshold - 0.1, params.threshold + 0.1)
-    return sorted({params.threshold, *(round(min(s, 1.0), 10) for s in around if s > lowest)})
+    return sorted(
+        {
+            params.threshold,
+            *(round(min(s, 1.0), 10) for s in around if s > params.kind.lowest + 1e-9),
+        }
+    )
 
 
 def _probability(p: float) -> str:

@@ -29,7 +29,7 @@ from lshdb.cli._output import chosen_format, note, print_drawn, print_record
 from lshdb.cli._rejections import Rejections
 from lshdb.cli.stats import readable_size
 from lshdb.documents import peek_documents
-from lshdb.params.metrics import METRICS
+from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
@@ -126,7 +126,7 @@ def command(
         check_place(picture, overwrite=True)
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
     given = given_parameters(options)
-    metric = given.get("metric", "jaccard")
+    metric = given.get("metric", DEFAULT_METRIC)
     if files:
         require_metric(files, given, input_format)
     if not files or METRICS[metric].is_dense:
@@ -136,7 +136,7 @@ def command(
         )
         _draw(picture, estimated)
         return
-    if metric != "jaccard":
+    if METRICS[metric].body != "text":
         raise click.UsageError(
             f"a sample of FILE makes no difference to an index of metric {metric}; leave "
             "out the files (they are used for texts, vectors and bits)"

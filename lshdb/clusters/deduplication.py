@@ -88,7 +88,7 @@ class Decision:
     method : str or None
         How the similarity was found.
     distance : float or None
-        For a dropped document, the distance if the metric is one (``hamming``, ``l1``, ``l2``).
+        For a dropped document, the distance if the metric is one.
     """
 
     key: str

@@ -504,7 +504,7 @@ class Neighbor:
         For a distance metric, minus the distance.
     method : {"signature", "exact"}
     distance : float or None
-        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one; else None.
     """
 
     key: str

@@ -70,7 +70,7 @@ def arrow_schema(name: str, metric: object = "") -> Any:
     name : str
         One of :data:`NAMES`, or :data:`COMMITS`.
     metric : str
-        Of the index; ``weighted-jaccard`` has a column more in ``documents``.
+        Of the index; one of weights has a column more in ``documents``.
     """
     import pyarrow as arrow
 

@@ -96,7 +96,7 @@ def _write(
             hint="run lshdb check",
         )
     edges = snapshot.edges.state()
-    plain_format = TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT
+    plain_format = TEXT_FORMAT if store.params.kind.body == "text" else METRIC_FORMAT
     Manifest(
         export_format=FIELD_FORMAT if has_more else plain_format,
         tables=tables,
@@ -182,7 +182,7 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
             else body
             if isinstance(body, list)
             else None,
-            *(weights if params.metric == "weighted-jaccard" else ()),
+            *(weights if params.kind.body == "weights" else ()),
         )
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lshdb.documents.io.streams import load_arrow
 from lshdb.errors import DamageError, LshdbError
+from lshdb.params.metrics import METRICS
 from lshdb.storage.place.own_files import open_given
 
 __all__ = [
@@ -126,7 +127,7 @@ def tables_of(metric: object, *, has_more: bool) -> dict[str, Table]:
         Whether :data:`MORE_TABLES` are among them.
     """
     tables = {**TABLES, **MORE_TABLES} if has_more else dict(TABLES)
-    if metric == "weighted-jaccard":
+    if isinstance(metric, str) and metric in METRICS and METRICS[metric].body == "weights":
         documents = TABLES["documents"]
         weights = TableColumn("weights", "text", is_optional=True)
         tables[documents.name] = Table(documents.name, (*documents.columns, weights))

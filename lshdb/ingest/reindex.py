@@ -23,8 +23,8 @@ from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
 from lshdb.ingest.ahead import Ahead
 from lshdb.ingest.pipeline import AddResult, Run, commit_batches
-from lshdb.params.index_params import IndexParams, slot_bits
-from lshdb.params.metrics import METRICS
+from lshdb.params.index_params import IndexParams
+from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.params.options import CreateOptions
 from lshdb.shingling import URL_UNITS
 from lshdb.signatures.band_orders import BandOrders
@@ -173,7 +173,9 @@ def changed_params(
     if metric != params.metric:
         kept = {name: value for name, value in kept.items() if name not in _OF_A_METRIC}
     scheme = given.get("scheme") or params.scheme
-    is_other = metric != params.metric or slot_bits(scheme) != params.slot_bits
+    is_other = metric != params.metric or (
+        scheme in SCHEMES and SCHEMES[scheme].slot_bits != params.slot_bits
+    )
     if is_other:
         kept = {name: value for name, value in kept.items() if name not in _OF_SLOTS}
     rebanded = is_other or not _CHOOSE_BANDS.isdisjoint(given)

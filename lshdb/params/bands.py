@@ -14,7 +14,14 @@ from dataclasses import dataclass
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import ParameterError
-from lshdb.params.metrics import JACCARD, METRICS, Curve, projection_curve
+from lshdb.params.metrics import (
+    DEFAULT_METRIC,
+    JACCARD,
+    METRICS,
+    TYPICAL_DOCUMENTS,
+    Curve,
+    curve_of,
+)
 
 __all__ = [
     "MAX_BANDS",
@@ -30,10 +37,6 @@ __all__ = [
 
 MAX_BANDS = 255
 _SAMPLE_LEVELS = 200
-_TYPICAL_DOCUMENTS = 1e6
-_TYPICAL_SIMILARITY = 0.05
-_TYPICAL_COSINE, _TYPICAL_DEVIATION = 0.1, 0.15
-_STEPS = 200
 _VECTOR_COST = 0.125
 
 
@@ -89,7 +92,7 @@ class Background:
         """
         far = np.sort(np.array([level for level in levels if level < threshold]))[::-1]
         ends = distinct(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
-        each = _TYPICAL_DOCUMENTS / max(1, len(levels))
+        each = TYPICAL_DOCUMENTS / max(1, len(levels))
         groups = [group for group in np.split(far, ends[:-1]) if len(group)]
         return cls(
             tuple(float(group.mean()) for group in groups),
@@ -101,11 +104,6 @@ class Background:
 def typical_background(metric: str, curve: Curve, threshold: float) -> Background:
     """Return the background of a million documents of a typical corpus.
 
-    Similarities of sets that share only boilerplate fall off exponentially, with mean 0.05.
-    Cosines are normal about 0.1 with deviation 0.15, like those of word vectors. Half of all bits
-    differ. For other distances most documents are at four times the threshold, and one in a
-    hundred at twice the threshold.
-
     Parameters
     ----------
     metric : str
@@ -113,27 +111,8 @@ def typical_background(metric: str, curve: Curve, threshold: float) -> Backgroun
     threshold : float
         As a level.
     """
-    if metric == "hamming":
-        (half,) = curve.levels(np.array([0.5])).tolist()
-        return Background((min(half, threshold),), (_TYPICAL_DOCUMENTS,), _candidate_cost(metric))
-    if curve.is_distance:
-        return Background(
-            (4.0 * threshold, 2.0 * threshold),
-            (0.99 * _TYPICAL_DOCUMENTS, 0.01 * _TYPICAL_DOCUMENTS),
-            _candidate_cost(metric),
-        )
-    if metric == "cosine":
-        width = (threshold + 1.0) / _STEPS
-        levels = [-1.0 + (step + 0.5) * width for step in range(_STEPS)]
-        deviations = [(level - _TYPICAL_COSINE) / _TYPICAL_DEVIATION for level in levels]
-        scale = _TYPICAL_DEVIATION * math.sqrt(2.0 * math.pi)
-        densities = [math.exp(-d * d / 2.0) / scale for d in deviations]
-    else:
-        width = threshold / _STEPS
-        levels = [(step + 0.5) * width for step in range(_STEPS)]
-        densities = [math.exp(-s / _TYPICAL_SIMILARITY) / _TYPICAL_SIMILARITY for s in levels]
-    documents = (_TYPICAL_DOCUMENTS * density * width for density in densities)
-    return Background(tuple(levels), tuple(documents), _candidate_cost(metric))
+    levels, documents = zip(*METRICS[metric].background(curve, threshold), strict=True)
+    return Background(levels, documents, _candidate_cost(metric))
 
 
 def _candidate_cost(metric: str) -> float:
@@ -237,9 +216,9 @@ def choose_bands(
         No choice reaches the recall.
     """
     if background is None:
-        background = typical_background("jaccard", curve, threshold)
-    found = cheapest_banding(curve, threshold, recall, num_perm, background)
-    if found is None:
+        background = typical_background(DEFAULT_METRIC, curve, threshold)
+    banding = cheapest_banding(curve, threshold, recall, num_perm, background)
+    if banding is None:
         what = "distance" if curve.is_distance else "similarity"
         raise ParameterError(
             f"no bands and rows within {num_perm} slots find a pair at {what} "
@@ -247,7 +226,7 @@ def choose_bands(
             hint="raise --num-perm, or lower --recall, or "
             f"{'lower' if curve.is_distance else 'raise'} --threshold",
         )
-    return found.bands, found.rows
+    return banding.bands, banding.rows
 
 
 def bands_needed(agree: float, recall: float) -> int | None:
@@ -269,7 +248,8 @@ def choose_width(
 
     Parameters
     ----------
-    scheme : {"cauchy", "gaussian"}
+    scheme : str
+        One that cuts projections.
     threshold : float
         As a level: minus a distance above 0.
     recall, num_perm, background
@@ -283,10 +263,10 @@ def choose_width(
     best: tuple[float, float] | None = None
     for step in range(-4, 25):
         width = -threshold * 2.0 ** (step / 4)
-        curve = projection_curve(scheme, width)
-        found = cheapest_banding(curve, threshold, recall, num_perm, background)
-        if found is not None and (best is None or found.cost < best[0]):
-            best = found.cost, width
+        curve = curve_of(scheme, width=width)
+        banding = cheapest_banding(curve, threshold, recall, num_perm, background)
+        if banding is not None and (best is None or banding.cost < best[0]):
+            best = banding.cost, width
     if best is None:
         raise ParameterError(
             f"no width finds a pair at distance {-threshold:g} with probability {recall:g} within "

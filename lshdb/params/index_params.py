@@ -20,7 +20,17 @@ from lshdb.arguments import check_flag, check_names, plain_number
 from lshdb.arrays import np
 from lshdb.errors import FormatError, ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
-from lshdb.params.metrics import DTYPES, JACCARD, METRICS, ONE_BIT_SCHEMES, Curve, Metric, curve_of
+from lshdb.params.metrics import (
+    DEFAULT_METRIC,
+    DTYPES,
+    JACCARD,
+    MAX_DIM,
+    METRICS,
+    SCHEMES,
+    Curve,
+    Metric,
+    curve_of,
+)
 from lshdb.shingling import (
     NORMALISATION,
     TEXT_RULES,
@@ -47,10 +57,8 @@ FORMAT = 2
 
 MAX_WORDS = 4096
 """Most words of 32 bits in a signature."""
-MAX_DIM = 2**20
-_LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
 _LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
-"""Calculations with widths and distances in these ranges stay within float64."""
+"""Calculations with widths in this range stay within float64."""
 _PASSAGE_UNITS = ("word", "char", "byte")
 _MOST_WINDOW_WORDS = 1_000_000
 _OF_TEXTS = frozenset(
@@ -74,7 +82,7 @@ class IndexParams:
     Attributes
     ----------
     metric : str
-        The similarity or distance; one of ``lshdb.signatures.METRICS``.
+        The similarity or distance; one of ``lshdb.params.metrics.METRICS``.
     scheme : str
         Family of hash functions, one of the metric's.
     num_perm : int
@@ -120,7 +128,7 @@ class IndexParams:
         ``200:100``; empty if documents are kept whole.
     """
 
-    metric: str = "jaccard"
+    metric: str = DEFAULT_METRIC
     scheme: str = "fss"
     num_perm: int = 128
     seed: int = 1
@@ -190,8 +198,9 @@ class IndexParams:
             raise ParameterError(f"passages is {self.passages!r}; expected words:step or nothing")
         if not self.passages:
             return
-        if self.metric != "jaccard" or self.unit not in _PASSAGE_UNITS:
-            what = f"unit {self.unit}" if self.metric == "jaccard" else f"metric {self.metric}"
+        are_texts = self.kind.body == "text"
+        if not are_texts or self.unit not in _PASSAGE_UNITS:
+            what = f"unit {self.unit}" if are_texts else f"metric {self.metric}"
             raise ParameterError(
                 f"passages are windows of words in texts, and the index has {what}",
                 hint=f"leave --passages out, or use --unit {' or '.join(_PASSAGE_UNITS)}",
@@ -224,7 +233,7 @@ class IndexParams:
     @property
     def curve(self) -> Curve:
         """The probability of an equal slot, by level of similarity."""
-        return curve_of(self.metric, self.scheme, dim=self.dim, width=self.width)
+        return curve_of(self.scheme, dim=self.dim, width=self.width)
 
     @functools.cached_property
     def level(self) -> float:
@@ -239,7 +248,7 @@ class IndexParams:
     @functools.cached_property
     def slot_bits(self) -> int:
         """Bits of a slot: 32, or 1."""
-        return slot_bits(self.scheme)
+        return SCHEMES[self.scheme].slot_bits
 
     @functools.cached_property
     def row_words(self) -> int:
@@ -339,11 +348,6 @@ def passages_option(value: object) -> str:
     )
 
 
-def slot_bits(scheme: str) -> int:
-    """Return the bits of a slot of a scheme: 32, or 1."""
-    return 1 if scheme in ONE_BIT_SCHEMES else 32
-
-
 def check_metric(value: object) -> None:
     """Refuse an unknown metric."""
     good = isinstance(value, str) and value in METRICS
@@ -352,7 +356,7 @@ def check_metric(value: object) -> None:
 
 def check_num_perm(value: object, scheme: str) -> None:
     """Refuse a number of slots that a signature of the scheme cannot have."""
-    bits = slot_bits(scheme)
+    bits = SCHEMES[scheme].slot_bits
     _check_integer("num_perm", value, 1, MAX_WORDS * 32 // bits)
     if bits == 1 and isinstance(value, int) and value % 32:
         raise ParameterError(
@@ -376,16 +380,16 @@ def check_recall(recall: object, *, may_be_1: bool = False) -> None:
 
 def check_threshold(metric: str, value: object, *, name: str = "threshold") -> None:
     """Refuse a threshold, or another limit of that name, that the metric cannot have."""
-    good, expected = _is_number(value) and 0.0 < value <= 1.0, "a number above 0, up to 1"
-    if metric == "cosine":
-        good, expected = _is_number(value) and -1.0 < value <= 1.0, "a number above -1, up to 1"
-    elif metric == "hamming":
-        good = _is_number(value) and 0.0 <= value <= MAX_DIM
-        expected = f"a number of bits, from 0 to {MAX_DIM}"
-    elif METRICS[metric].is_distance:
-        good = _is_number(value) and _LEAST_DISTANCE <= value <= _LARGEST_DISTANCE
-        expected = f"a distance from {_LEAST_DISTANCE:g} to {_LARGEST_DISTANCE:g}"
-    hint = None if METRICS[metric].is_distance else _part_of_one("similarity", value)
+    kind = METRICS[metric]
+    low, high = kind.lowest, kind.largest
+    if kind.is_distance:
+        good = _is_number(value) and low <= value <= high
+        what = "number of bits," if kind.is_whole else "distance"
+        expected = f"a {what} from {low:g} to {high if kind.is_whole else format(high, 'g')}"
+    else:
+        good = _is_number(value) and low < value <= high
+        expected = f"a number above {low:g}, up to {high:g}"
+    hint = None if kind.is_distance else _part_of_one("similarity", value)
     _check(name, value, good, expected, hint)
 
 
@@ -404,10 +408,11 @@ def check_dim(value: object) -> None:
 
 def check_width(scheme: str, value: object) -> None:
     """Refuse a width that the scheme cannot have."""
-    if scheme == "unary":
+    kind = SCHEMES[scheme]
+    if kind.has_largest:
         good = _is_number(value) and 1 <= value <= 2**16 and value == int(value)
         _check("width", value, good, "the largest number, a whole number from 1 to 65536")
-    elif scheme in ("cauchy", "gaussian"):
+    elif kind.is_projected:
         good = _is_number(value) and _LEAST_WIDTH <= value <= _LARGEST_WIDTH
         _check("width", value, good, f"a number from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}")
     elif value:

@@ -24,72 +24,37 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from lshdb.arguments import MetricName
 from lshdb.arrays import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "DEFAULT_METRIC",
     "DTYPES",
     "JACCARD",
+    "MAX_DIM",
     "METRICS",
-    "ONE_BIT_SCHEMES",
+    "SCHEMES",
+    "TYPICAL_DOCUMENTS",
     "Curve",
     "Metric",
+    "Scheme",
     "curve_of",
-    "projection_curve",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric.
-
-    Attributes
-    ----------
-    schemes : tuple of str
-        Families of hash functions for it; the first is the default.
-    body : {"text", "weights", "vector", "bits"}
-        What is signed: the shingles of a text; weighted tokens; numbers; packed bits.
-    threshold : float or None
-        The default threshold; None if there is no usual one.
-    is_distance : bool
-        Whether smaller is more similar.
-    is_dense : bool
-        Whether all bodies of an index have one length, and lie in the file of vectors.
-    """
-
-    schemes: tuple[str, ...]
-    body: str
-    threshold: float | None
-    is_distance: bool = False
-    is_dense: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_dense", self.body in ("vector", "bits"))
-
-
-METRICS = {
-    "jaccard": Metric(("fss", "universal"), "text", 0.8),
-    "cosine": Metric(("hyperplane", "hadamard"), "vector", 0.8),
-    "hamming": Metric(("bits",), "bits", None, is_distance=True),
-    "l1": Metric(("cauchy", "unary"), "vector", None, is_distance=True),
-    "l2": Metric(("gaussian",), "vector", None, is_distance=True),
-    "weighted-jaccard": Metric(("icws",), "weights", 0.8),
-    "jaccard-bits": Metric(("fss", "universal"), "bits", 0.8),
-}
-"""The metrics by name, as in ``--metric``; the first is the default."""
-
-ONE_BIT_SCHEMES = frozenset({"hyperplane", "hadamard", "bits", "unary"})
-"""Schemes with slots of one bit, 32 per word of the signature; other slots are words."""
 
 DTYPES = ("float32", "float64", "float16", "uint8")
 """The types of stored vectors; the first is the default."""
 
+MAX_DIM = 2**20
+TYPICAL_DOCUMENTS = 1e6
+"""Documents of the corpus whose background :attr:`Metric.background` gives."""
 
 Floats: TypeAlias = "NDArray[np.float64]"
 
@@ -103,10 +68,13 @@ class Curve(ABC):
         Whether the level is minus a distance.
     best : float
         The level of two equal points.
+    furthest : float
+        The largest distance, if there is one.
     """
 
     is_distance: bool = False
     best: float = 1.0
+    furthest: float = math.inf
 
     @abstractmethod
     def probability(self, level: float) -> float:
@@ -128,6 +96,14 @@ class Curve(ABC):
         """Return the similarity or distance of a level."""
         return 0.0 - level if self.is_distance else level
 
+    def twice_as_far(self, value: float) -> float:
+        """Return the value twice as far, or halfway to the end if that is nearer."""
+        return _doubled(value, self.furthest)
+
+
+def _doubled(distance: float, end: float) -> float:
+    return 2.0 * distance if 2.0 * distance < end else (distance + end) / 2.0
+
 
 class _Equal(Curve):
     """Min-hash: slots are equal with probability J."""
@@ -141,6 +117,9 @@ class _Equal(Curve):
     def at_share(self, share: float) -> float:
         return share
 
+    def twice_as_far(self, value: float) -> float:
+        return round(1.0 - _doubled(1.0 - value, 1.0), 12)  # 0.6, not 0.6000000000000001
+
 
 class _Angle(Curve):
     """Signs of random projections differ with probability angle / pi."""
@@ -151,21 +130,24 @@ class _Angle(Curve):
     def levels(self, shares: Floats) -> Floats:
         return np.cos(np.pi * (1.0 - np.clip(shares, 0.0, 1.0)))
 
+    def twice_as_far(self, value: float) -> float:
+        return math.cos(_doubled(math.acos(value), math.pi))
+
 
 @dataclass(frozen=True, slots=True)
 class _Sampled(Curve):
     """If d of n bits differ, a sampled bit is equal with probability 1 - d / n."""
 
-    n_bits: float
+    furthest: float
     is_distance = True
     best = 0.0
 
     def probability(self, level: float) -> float:
-        return min(1.0, max(0.0, 1.0 + level / self.n_bits))
+        return min(1.0, max(0.0, 1.0 + level / self.furthest))
 
     def levels(self, shares: Floats) -> Floats:
-        found: Floats = np.round(shares * self.n_bits, 9) - self.n_bits  # keeps whole numbers whole
-        return found
+        equal: Floats = np.round(shares * self.furthest, 9)  # keeps whole numbers whole
+        return equal - self.furthest
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +164,8 @@ class _Projected(Curve):
 
     def levels(self, shares: Floats) -> Floats:
         values = sorted(set(shares.tolist()))  # few distinct values: they are counts of slots
-        found = np.array([self._level(share) for share in values])
-        return found[np.searchsorted(values, shares)] if values else shares
+        levels = np.array([self._level(share) for share in values])
+        return levels[np.searchsorted(values, shares)] if values else shares
 
     def _level(self, share: float) -> float:
         """Find the level by bisecting the logarithm of the distance, to 12 digits."""
@@ -222,30 +204,211 @@ JACCARD: Curve = _Equal()
 """The curve of min-hash."""
 
 
-def projection_curve(scheme: str, width: float) -> Curve:
-    """Return the curve of projections cut at a width, for scheme ``cauchy`` or ``gaussian``."""
-    return _Cauchy(width) if scheme == "cauchy" else _Gaussian(width)
+def _seconds_of_products(num_perm: int, dim: int) -> float:
+    return num_perm * dim / _PRODUCTS_A_SECOND
+
+
+def _seconds_of_transforms(num_perm: int, dim: int) -> float:
+    padded = max(2, 1 << (dim - 1).bit_length())
+    blocks = -(-num_perm // padded)
+    return 3 * blocks * padded * math.log2(padded) / _PRODUCTS_A_SECOND
+
+
+def _seconds_of_elements(num_perm: int, dim: int) -> float:
+    return _TYPICAL_ELEMENTS * num_perm / _HASHES_A_SECOND
+
+
+def _seconds_of_slots(num_perm: int, dim: int) -> float:
+    return num_perm / _HASHES_A_SECOND
+
+
+_PRODUCTS_A_SECOND = 4e9
+_HASHES_A_SECOND = 5e7
+_TYPICAL_ELEMENTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A scheme: how slots are drawn, for whichever metrics have a family of it.
+
+    Attributes
+    ----------
+    curve : callable
+        (dim, width) -> the probability of an equal slot.
+    seconds : callable
+        (num_perm, dim) -> seconds to sign a document; for sets, one of a hundred elements.
+    slot_bits : int
+        Bits of a slot: 32, or 1, of which a word of the signature holds 32.
+    is_projected : bool
+        Whether the width of the parameters is that of the pieces of a projection.
+    has_largest : bool
+        Whether the width of the parameters is the largest number of a vector.
+    """
+
+    curve: Callable[[int, float], Curve]
+    seconds: Callable[[int, int], float]
+    slot_bits: int = 32
+    is_projected: bool = False
+    has_largest: bool = False
+
+
+SCHEMES = {
+    "fss": Scheme(lambda dim, width: JACCARD, _seconds_of_slots),
+    "universal": Scheme(lambda dim, width: JACCARD, _seconds_of_elements),
+    "icws": Scheme(lambda dim, width: JACCARD, _seconds_of_elements),
+    "hyperplane": Scheme(lambda dim, width: _Angle(), _seconds_of_products, 1),
+    "hadamard": Scheme(lambda dim, width: _Angle(), _seconds_of_transforms, 1),
+    "bits": Scheme(lambda dim, width: _Sampled(float(dim)), _seconds_of_slots, 1),
+    "unary": Scheme(
+        lambda dim, width: _Sampled(dim * width), _seconds_of_slots, 1, has_largest=True
+    ),
+    "cauchy": Scheme(lambda dim, width: _Cauchy(width), _seconds_of_products, is_projected=True),
+    "gaussian": Scheme(
+        lambda dim, width: _Gaussian(width), _seconds_of_products, is_projected=True
+    ),
+}
+"""The schemes by name, as in ``--scheme``."""
 
 
 @lru_cache(maxsize=64)
-def curve_of(metric: str, scheme: str, *, dim: int, width: float) -> Curve:
-    """Return the curve of a family.
+def curve_of(scheme: str, *, dim: int = 0, width: float = 0.0) -> Curve:
+    """Return the curve of a scheme.
 
     Parameters
     ----------
-    metric, scheme : str
-        As in ``metrics.METRICS``.
+    scheme : str
+        One of :data:`SCHEMES`.
     dim : int
         Dimension; for bit strings the number of bits.
     width : float
         Width of the pieces of a projection; for scheme ``unary`` the largest number.
     """
-    if metric == "cosine":
-        return _Angle()
-    if metric == "hamming":
-        return _Sampled(float(dim))
-    if scheme == "unary":
-        return _Sampled(dim * width)
-    if scheme in ("cauchy", "gaussian"):
-        return projection_curve(scheme, width)
-    return JACCARD
+    return SCHEMES[scheme].curve(dim, width)
+
+
+Levels: TypeAlias = Iterable[tuple[float, float]]
+"""Levels, and the number of documents at each."""
+
+_STEPS = 200
+
+
+def _boilerplate(curve: Curve, threshold: float) -> Levels:
+    """Return that of sets that share boilerplate: exponential similarities, with mean 0.05."""
+    width = threshold / _STEPS
+    for step in range(_STEPS):
+        level = (step + 0.5) * width
+        yield level, TYPICAL_DOCUMENTS * (math.exp(-level / 0.05) / 0.05) * width
+
+
+def _word_vectors(curve: Curve, threshold: float) -> Levels:
+    """Return that of word vectors: cosines are normal about 0.1, with deviation 0.15."""
+    width = (threshold + 1.0) / _STEPS
+    scale = 0.15 * math.sqrt(2.0 * math.pi)
+    for step in range(_STEPS):
+        level = -1.0 + (step + 0.5) * width
+        deviation = (level - 0.1) / 0.15
+        yield level, TYPICAL_DOCUMENTS * (math.exp(-deviation * deviation / 2.0) / scale) * width
+
+
+def _random_bits(curve: Curve, threshold: float) -> Levels:
+    """Return that of random bits, of which half differ."""
+    (half,) = curve.levels(np.array([0.5])).tolist()
+    yield min(half, threshold), TYPICAL_DOCUMENTS
+
+
+def _multiples(curve: Curve, threshold: float) -> Levels:
+    """Return one in which most are at four times the threshold, and 1 % at twice the threshold."""
+    yield 4.0 * threshold, 0.99 * TYPICAL_DOCUMENTS
+    yield 2.0 * threshold, 0.01 * TYPICAL_DOCUMENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric: everything that tells it from the others, except what its families do.
+
+    Attributes
+    ----------
+    families : mapping of str to str
+        Scheme -> ``"module.Class"`` in :mod:`lshdb.signatures`, which is imported when an index
+        needs it; the first scheme is the default.
+    body : {"text", "weights", "vector", "bits"}
+        What is signed: the shingles of a text; weighted tokens; numbers; packed bits.
+    background : callable
+        (curve, threshold as a level) -> levels below the threshold, and how many of a million
+        documents of a typical corpus are at each.
+    threshold : float or None
+        The default threshold; None if there is no usual one.
+    lowest, largest : float
+        A similarity is above the lowest, up to the largest; a distance lies between the two.
+    is_distance : bool
+        Whether smaller is more similar.
+    is_whole : bool
+        Whether values are whole numbers: of bits.
+    is_dense : bool
+        Whether all bodies of an index have one length, and lie in the file of vectors.
+    """
+
+    families: Mapping[str, str]
+    body: str
+    background: Callable[[Curve, float], Levels] = _boilerplate
+    threshold: float | None = None
+    lowest: float = 0.0
+    largest: float = 1.0
+    is_distance: bool = False
+    is_whole: bool = False
+    is_dense: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_dense", self.body in ("vector", "bits"))
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The schemes that it has families for."""
+        return tuple(self.families)
+
+    @property
+    def takes_width(self) -> bool:
+        """Whether one of its schemes has a width."""
+        schemes = (SCHEMES[scheme] for scheme in self.families)
+        return any(scheme.is_projected or scheme.has_largest for scheme in schemes)
+
+
+_LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
+"""Calculations with distances in this range stay within float64."""
+
+METRICS = {
+    "jaccard": Metric(
+        families={"fss": "sets.SetFamily", "universal": "sets.SetFamily"},
+        body="text", threshold=0.8,
+    ),
+    "cosine": Metric(
+        families={
+            "hyperplane": "projections.HyperplaneFamily", "hadamard": "projections.HadamardFamily"
+        },
+        body="vector", threshold=0.8, lowest=-1.0, background=_word_vectors,
+    ),
+    "hamming": Metric(
+        families={"bits": "bits.SampledBitFamily"},
+        body="bits", is_distance=True, is_whole=True, largest=MAX_DIM, background=_random_bits,
+    ),
+    "l1": Metric(
+        families={"cauchy": "projections.CauchyFamily", "unary": "bits.UnaryFamily"},
+        body="vector", is_distance=True, lowest=_LEAST_DISTANCE, largest=_LARGEST_DISTANCE,
+        background=_multiples,
+    ),
+    "l2": Metric(
+        families={"gaussian": "projections.GaussianFamily"},
+        body="vector", is_distance=True, lowest=_LEAST_DISTANCE, largest=_LARGEST_DISTANCE,
+        background=_multiples,
+    ),
+    "weighted-jaccard": Metric(
+        families={"icws": "weighted.WeightedFamily"}, body="weights", threshold=0.8
+    ),
+    "jaccard-bits": Metric(
+        families={"fss": "bits.BitSetFamily", "universal": "bits.BitSetFamily"},
+        body="bits", threshold=0.8,
+    ),
+}  # fmt: skip
+"""The metrics by name, as in ``--metric``. A new one is a row here and a name in ``MetricName``."""
+
+DEFAULT_METRIC: MetricName = "jaccard"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
@@ -25,9 +25,17 @@ from lshdb.params.index_params import (
     check_threshold,
     check_width,
     passages_option,
-    slot_bits,
 )
-from lshdb.params.metrics import DTYPES, METRICS, Curve, curve_of
+from lshdb.params.metrics import (
+    DEFAULT_METRIC,
+    DTYPES,
+    METRICS,
+    SCHEMES,
+    Curve,
+    Metric,
+    Scheme,
+    curve_of,
+)
 from lshdb.shingling import (
     DEFAULT_STOP_TOKENS,
     UNITS,
@@ -50,6 +58,12 @@ _SLOT_COST = 1.0 / 160.0
 """Cost of one bit of a signature, in postings; a posting takes about 20 bytes."""
 
 
+def _names(is_of: Callable[[Metric], bool], last: str = ", ") -> str:
+    """Return the names of some metrics, as in a sentence."""
+    *names, final = (name for name, kind in METRICS.items() if is_of(kind))
+    return ", ".join(names) + last * bool(names) + final
+
+
 def _said(text: str, metavar: str | None = None) -> dict[str, str | None]:
     """Return what the command line's help says about a field."""
     return {"help": text, "metavar": metavar}
@@ -65,16 +79,18 @@ class CreateOptions:
     """
 
     metric: MetricName = field(
-        default="jaccard",
+        default=DEFAULT_METRIC,
         metadata=_said(
-            "Similarity of texts, of weighted tokens, of vectors (cosine, l1, l2) or of bits "
-            "(hamming, jaccard-bits).  [default: jaccard]",
+            "Similarity of texts, of weighted tokens, of vectors "
+            f"({_names(lambda kind: kind.body == 'vector')}) or of bits "
+            f"({_names(lambda kind: kind.body == 'bits')}).  [default: {DEFAULT_METRIC}]",
         ),
     )
     threshold: float | None = field(
         default=None,
         metadata=_said(
-            "Lowest similarity of near-duplicates, or for hamming, l1 and l2 the largest "
+            "Lowest similarity of near-duplicates, or for "
+            f"{_names(lambda kind: kind.is_distance, ' and ')} the largest "
             "distance.  [default: 0.8; required for a distance]",
             metavar="T",
         ),
@@ -125,7 +141,8 @@ class CreateOptions:
     width: float | None = field(
         default=None,
         metadata=_said(
-            "For l1 and l2: width of the pieces that projections are cut into; for scheme unary: "
+            f"For {_names(lambda kind: kind.takes_width, ' and ')}: width of the pieces that "
+            "projections are cut into; for scheme unary: "
             "the largest number.  [default: chosen with the bands; unary needs it]",
             metavar="A",
         ),
@@ -301,23 +318,23 @@ def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexPara
             if value is not None:
                 raise ParameterError(f"{name} is for vectors, and the metric is {metric}")
         fixed |= _text_options(options)
-    most = num_perm or _most_slots(metric, scheme)
+    drawn = SCHEMES[scheme]
+    most = num_perm or _most_slots(drawn)
     promised = 0.99 if recall is None else recall
     check_recall(promised)
-    is_projected = scheme in ("cauchy", "gaussian")
-    if width is not None or not is_projected:
+    if width is not None or not drawn.is_projected:
         check_width(scheme, width or 0.0)
     level = 0.0 - threshold if kind.is_distance else threshold
-    slot_cost = _SLOT_COST * slot_bits(scheme) if kind.is_dense and num_perm is None else 0.0
+    slot_cost = _SLOT_COST * drawn.slot_bits if kind.is_dense and num_perm is None else 0.0
     if levels is None:
-        any_curve = curve_of(metric, scheme, dim=dim or 1, width=width or 1.0)
+        any_curve = curve_of(scheme, dim=dim or 1, width=width or 1.0)
         far = typical_background(metric, any_curve, level)
     else:
         far = Background.of_sample(metric, list(levels), level)
     far = replace(far, slot_cost=slot_cost)
-    if is_projected and width is None:
+    if drawn.is_projected and width is None:
         width = choose_width(scheme, level, promised, most, far)
-    curve = curve_of(metric, scheme, dim=dim or 0, width=width or 0.0)
+    curve = curve_of(scheme, dim=dim or 0, width=width or 0.0)
     if (bands is None) != (rows is None):
         raise ParameterError("bands and rows are given together or not at all")
     if bands is not None and rows is not None:
@@ -331,7 +348,7 @@ def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexPara
     return IndexParams(
         bands=bands,
         rows=rows,
-        num_perm=num_perm or _slots_for(scheme, bands * rows, is_estimate=not store_text),
+        num_perm=num_perm or _slots_for(drawn, bands * rows, is_estimate=not store_text),
         threshold=float(threshold),
         recall=float(promised),
         width=float(width or 0.0),
@@ -358,17 +375,17 @@ def _given_recall(curve: Curve, level: float, bands: int, rows: int) -> float:
     return candidate_probability(curve.probability(level), bands, rows)
 
 
-def _most_slots(metric: str, scheme: str) -> int:
-    if not METRICS[metric].is_dense or (slot_bits(scheme) == 32 and metric == "jaccard-bits"):
-        return _NUM_PERM
-    return _MOST_BITS if slot_bits(scheme) == 1 else MAX_WORDS
+def _most_slots(scheme: Scheme) -> int:
+    if scheme.slot_bits == 1:
+        return _MOST_BITS
+    return MAX_WORDS if scheme.is_projected else _NUM_PERM
 
 
-def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
+def _slots_for(scheme: Scheme, used: int, *, is_estimate: bool) -> int:
     """Return the slots of a signature: those used by bands, or more if no texts are stored."""
-    if slot_bits(scheme) == 1:
+    if scheme.slot_bits == 1:
         return max(_LEAST_BITS * (4 if is_estimate else 1), -(-used // 32) * 32)
-    if scheme not in ("cauchy", "gaussian"):
+    if not scheme.is_projected:
         return _NUM_PERM
     return max(used, _NUM_PERM) if is_estimate else used
 
@@ -403,7 +420,7 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
     unit: str = ("tokenizer" if tokenizer else "word") if options.unit is None else options.unit
     if unit not in UNITS:
         raise ParameterError(f"unit is {unit!r}; expected one of " + ", ".join(UNITS))
-    if bag and metric == "weighted-jaccard":
+    if bag and METRICS[metric].body == "weights":
         raise ParameterError(
             "bag counts repeated shingles, and so do weights already", hint="leave --bag out"
         )

@@ -82,7 +82,7 @@ def s_curve(params: IndexParams, *, steps: int = 100, furthest: float | None = N
     share = (1.0 / params.bands) ** (1.0 / params.rows)
     near = slice(0, place + 1) if params.kind.is_distance else slice(place, None)
     far = slice(place, None) if params.kind.is_distance else slice(0, place + 1)
-    missed = [1.0 - one for one in found]
+    missed = [1.0 - probability for probability in found]
     return SCurve(
         similarities=tuple(similarities),
         found=tuple(found),
@@ -102,12 +102,10 @@ def s_curve(params: IndexParams, *, steps: int = 100, furthest: float | None = N
 
 def _ends(params: IndexParams, furthest: float | None) -> tuple[float, float]:
     if not params.kind.is_distance:
-        lowest = -1.0 if params.metric == "cosine" else 0.0
-        return (lowest if furthest is None else min(furthest, params.threshold)), 1.0
+        lowest = params.kind.lowest if furthest is None else min(furthest, params.threshold)
+        return lowest, 1.0
     if furthest is None:
-        furthest = 3.0 * params.threshold or float(params.dim)
-        if params.slot_bits == 1:
-            furthest = min(furthest, params.dim * (params.width or 1.0))
+        furthest = min(3.0 * params.threshold or params.dim, params.curve.furthest)
     return 0.0, max(furthest, params.threshold)
 
 

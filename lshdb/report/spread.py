@@ -160,11 +160,8 @@ def spread_of(
 
 def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
     """Return the levels between bins, rising; the threshold is one of them."""
-    first, last = 0.0, params.curve.best
-    if params.kind.is_distance:
-        first = 3.0 * level or -1.0
-    elif params.metric == "cosine":
-        first = -1.0
+    first = (3.0 * level or -1.0) if params.kind.is_distance else params.kind.lowest
+    last = params.curve.best
     ends = np.linspace(first, last, _BINS + 1)
     near = int(np.abs(ends - level).argmin())
     if 0 < near < _BINS:

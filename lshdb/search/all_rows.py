@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arrays import count_bits
 from lshdb.errors import TextNotStoredError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.all_texts import AllTexts, Shared, blocks_within, has_texts
 from lshdb.search.verification import MEMORY, grouped_bodies, missing_text
+from lshdb.signatures.dense import SLACK
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
@@ -30,8 +30,6 @@ __all__ = ["AllBodies", "all_bodies", "require_bodies"]
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Screened = tuple[Ids, Ids]
-"""Which of the asking rows may be near which of the others: places, and numbers of rows."""
 
 _ROWS_ASK = 256
 _BLOCK_BYTES = 16 * 2**20
@@ -39,7 +37,6 @@ _BLOCK_BYTES = 16 * 2**20
 _PAIRS = 65_536
 _ELEMENT_BYTES = 40
 """Memory of a weighted element: in a block, sorted, and while it is asked for."""
-_SLACK = 1e-9
 
 
 class AllBodies(Protocol):
@@ -109,7 +106,6 @@ class _AllRows:
     ) -> None:
         self._rows, self._family, self._ids, self._workers = snapshot.vectors, family, ids, workers
         params = family.params
-        self._screen = _screen_of(params)
         a_row = max(8 * params.vector_columns, 8 * _ROWS_ASK)
         held = min(_BLOCK_BYTES, memory // (4 * workers))
         self._step = max(1, held // a_row)
@@ -121,7 +117,7 @@ class _AllRows:
 
     def _found(self, asking: Ids, least: float) -> Shared:
         own = self._rows[asking]
-        screen = self._screen(own, least)
+        screen = self._family.screen(own, least)
 
         def compare(first: int) -> tuple[Ids, Ids, Floats]:
             some = self._ids[first : first + self._step]
@@ -140,104 +136,6 @@ class _AllRows:
         parts = range(0, len(self._ids), self._step)
         with closing(work_ahead(compare, parts, workers=self._workers)) as done:
             return _in_order(asking, done)
-
-
-class _Screen(Protocol):
-    def __call__(self, rows: NDArray[Any], /) -> Screened: ...
-
-
-class _ScreenOf(Protocol):
-    def __call__(self, asking: NDArray[Any], least: float, /) -> _Screen: ...
-
-
-def _screen_of(params: IndexParams) -> _ScreenOf:
-    """Return what screens the rows of a metric."""
-    screens: dict[str, _ScreenOf] = {
-        "cosine": _cosine, "l2": _euclidean, "l1": _taxicab, "hamming": _hamming,
-        "jaccard-bits": _bit_sets,
-    }  # fmt: skip
-    return screens[params.metric]
-
-
-def _places(are_near: NDArray[np.bool_]) -> Screened:
-    places, numbers = np.nonzero(are_near)
-    return places, numbers
-
-
-def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
-    wide = rows.astype(np.float64)
-    wide /= np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]
-    return wide.astype(np.float32)
-
-
-def _cosine(asking: NDArray[Any], least: float) -> _Screen:
-    own = _unit(asking)
-    # Sums of float32 products, each off by at most 2^-24 of itself, in any order.
-    lowest = least - 1e-5 - 2e-7 * asking.shape[1]
-    return lambda rows: _places(own @ _unit(rows).T >= lowest)
-
-
-def _euclidean(asking: NDArray[Any], least: float) -> _Screen:
-    own = asking.astype(np.float64)
-    squares = np.einsum("ij,ij->i", own, own)[:, None]
-
-    def screen(rows: NDArray[Any]) -> Screened:
-        wide = rows.astype(np.float64)
-        both = squares + np.einsum("ij,ij->i", wide, wide)
-        # What rounding the sums may lose, as a share of the squares that cancel.
-        most = least * least * (1.0 + _SLACK) + 1e-14 * (asking.shape[1] + 10) * both
-        return _places(both - 2.0 * (own @ wide.T) <= most)
-
-    return screen
-
-
-def _one_by_one(asking: NDArray[Any], near: Any, prepared: Any = lambda rows: rows) -> _Screen:
-    """Screen each asking row by itself; ``near`` says which rows may be near to one."""
-
-    def screen(rows: NDArray[Any]) -> Screened:
-        ready = prepared(rows)
-        found = [np.flatnonzero(near(one, ready)) for one in asking]
-        places = np.repeat(np.arange(len(found)), [len(one) for one in found])
-        return places, np.concatenate([np.empty(0, np.int64), *found])
-
-    return screen
-
-
-def _taxicab(asking: NDArray[Any], least: float) -> _Screen:
-    most = -least * (1.0 + _SLACK)
-
-    def near(one: Floats, rows: Floats) -> NDArray[np.bool_]:
-        apart = rows - one
-        kept: NDArray[np.bool_] = np.abs(apart, out=apart).sum(axis=1) <= most
-        return kept
-
-    return _one_by_one(asking.astype(np.float64), near, lambda rows: rows.astype(np.float64))
-
-
-def _words(rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return packed bits in words of 64."""
-    padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), dtype=np.uint8)
-    padded[:, : rows.shape[1]] = rows
-    return padded.view(np.uint64)
-
-
-def _hamming(asking: NDArray[Any], least: float) -> _Screen:
-    return _one_by_one(_words(asking), lambda one, rows: count_bits(rows ^ one) <= -least, _words)
-
-
-def _bit_sets(asking: NDArray[Any], least: float) -> _Screen:
-    def near(one: NDArray[np.uint64], held: Any) -> NDArray[np.bool_]:
-        rows, sizes = held
-        common = count_bits(rows & one)
-        either = sizes + count_bits(one[None])[0] - common
-        kept: NDArray[np.bool_] = common >= (least - _SLACK) * either
-        return kept
-
-    def prepared(rows: NDArray[Any]) -> Any:
-        words = _words(rows)
-        return words, count_bits(words)
-
-    return _one_by_one(_words(asking), near, prepared)
 
 
 # Weights
@@ -305,7 +203,7 @@ class _AllWeights:
             both = np.minimum(np.repeat(point[1], counts), weights[among])
             common = np.bincount(owners[among], both, minlength=len(held.ids))
             either = totals + point[1].sum() - common
-            numbers = np.flatnonzero((common > 0) & (common >= (least - _SLACK) * either))
+            numbers = np.flatnonzero((common > 0) & (common >= (least - SLACK) * either))
             others = [held.points[number] for number in numbers.tolist()]
             levels = self._family.levels([point] * len(others), others)
             keep = levels >= least

@@ -109,7 +109,7 @@ class Shared:
 
 def has_texts(params: IndexParams) -> bool:
     """Return whether an index has stored texts, or tokens, to compare."""
-    return params.metric == "jaccard" and params.store_text
+    return params.kind.body == "text" and params.store_text
 
 
 def require_texts(params: IndexParams, what: str) -> None:
@@ -122,7 +122,7 @@ def require_texts(params: IndexParams, what: str) -> None:
         What the caller wants, as the beginning of the message.
     """
     if not has_texts(params):
-        has = "stores none" if params.metric == "jaccard" else f"has metric {params.metric}"
+        has = "stores none" if params.kind.body == "text" else f"has metric {params.metric}"
         raise ParameterError(
             f"{what} compares the texts of an index, and this one {has}",
             hint="lshdb query --recall 0.99 finds the nearest of one document by signatures",

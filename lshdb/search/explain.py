@@ -82,7 +82,7 @@ class Explanation:
         :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, for
         vectors, and if they were not asked for.
     distance : float or None
-        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
+        Where the metric is a distance; else None.
     """
 
     key1: str

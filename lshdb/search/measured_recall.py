@@ -267,7 +267,7 @@ def _lowest(params: IndexParams, level: float) -> float:
     """Return the lowest level that is measured if nobody names one."""
     if params.kind.is_distance:
         return 2.0 * level or -1.0
-    return max(level - _REACH, _WIDTH if params.metric != "cosine" else -1.0)
+    return max(level - _REACH, params.kind.lowest or _WIDTH)
 
 
 def slice_edges(params: IndexParams, lowest: float, level: float) -> Floats:
@@ -281,7 +281,7 @@ def slice_edges(params: IndexParams, lowest: float, level: float) -> Floats:
         reach = -lowest / _FEWEST_SLICES
         scale = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
         width = next(step * scale for step in (10, 5, 2, 1) if step * scale <= reach * (1 + 1e-9))
-        if params.metric == "hamming":
+        if params.kind.is_whole:
             width = max(1.0, width)
     best = params.curve.best
     first, last = math.ceil(lowest / width - 1e-9), math.floor(best / width + 1e-9)

@@ -46,7 +46,7 @@ class Pair:
     method : {"none", "signature", "exact"}
         How the similarity was found.
     distance : float or None
-        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one; else None.
     """
 
     key1: str

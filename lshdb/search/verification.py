@@ -103,7 +103,7 @@ class Hit:
     method : {"none", "signature", "exact"}
         How the similarity was found.
     distance : float or None
-        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one; else None.
     """
 
     key: str

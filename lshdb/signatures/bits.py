@@ -42,8 +42,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits
-from lshdb.signatures.dense import VectorFamily, blocks, pack_bits, stack
-from lshdb.signatures.family import Alternatives, Family
+from lshdb.signatures.dense import (
+    SLACK,
+    TAXICAB,
+    VectorFamily,
+    blocks,
+    pack_bits,
+    screen_one_by_one,
+    stack,
+)
+from lshdb.signatures.family import Alternatives, Family, Screen
 from lshdb.signatures.random_numbers import Purpose, mix64, places
 from lshdb.signatures.sets import sketch
 
@@ -183,6 +191,13 @@ class BitFamily(Family):
         return list(contents)
 
 
+def _words(rows: Bytes) -> NDArray[np.uint64]:
+    """Return packed bits in words of 64."""
+    padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return padded.view(np.uint64)
+
+
 class SampledBitFamily(BitFamily):
     """Metric ``hamming``, scheme ``bits``.
 
@@ -213,11 +228,17 @@ class SampledBitFamily(BitFamily):
 
     def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
         """Return minus the number of bits that differ; O(dim / 8) per pair."""
-        found = np.empty(len(left), dtype=np.float64)
+        levels = np.empty(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), self._n_bytes):
             apart = stack(left[begin:end]) ^ stack(right[begin:end])
-            found[begin:end] = 0.0 - count_bits(apart)
-        return found
+            levels[begin:end] = 0.0 - count_bits(apart)
+        return levels
+
+    def screen(self, asking: Bytes, least: float) -> Screen:
+        """Screen by counting the bits that differ."""
+        return screen_one_by_one(
+            _words(asking), lambda row, rows: count_bits(rows ^ row) <= -least, _words
+        )
 
     def alternatives(self, point: Bytes, level: float) -> Alternatives:
         """Return the other bit of each slot, with probability d / dim: any bit may differ."""
@@ -266,12 +287,28 @@ class BitSetFamily(BitFamily):
 
     def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
         """Return Jaccard similarities; O(dim / 8) per pair."""
-        found = np.zeros(len(left), dtype=np.float64)
+        levels = np.zeros(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), self._n_bytes):
-            both = stack(left[begin:end]), stack(right[begin:end])
-            either = count_bits(both[0] | both[1])
-            np.divide(count_bits(both[0] & both[1]), either, found[begin:end], where=either > 0)
-        return found
+            pair = stack(left[begin:end]), stack(right[begin:end])
+            either = count_bits(pair[0] | pair[1])
+            np.divide(count_bits(pair[0] & pair[1]), either, levels[begin:end], where=either > 0)
+        return levels
+
+    def screen(self, asking: Bytes, least: float) -> Screen:
+        """Screen by counting the bits that are set in both, and in either."""
+
+        def near(row: NDArray[np.uint64], prepared: Any) -> NDArray[np.bool_]:
+            rows, sizes = prepared
+            common = count_bits(rows & row)
+            either = sizes + count_bits(row[None])[0] - common
+            are_near: NDArray[np.bool_] = common >= (least - SLACK) * either
+            return are_near
+
+        def words_and_sizes(rows: Bytes) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+            words = _words(rows)
+            return words, count_bits(words)
+
+        return screen_one_by_one(_words(asking), near, words_and_sizes)
 
 
 class UnaryFamily(VectorFamily):
@@ -285,6 +322,8 @@ class UnaryFamily(VectorFamily):
     -----
     O(K) per vector.
     """
+
+    measure = TAXICAB
 
     def __init__(self, params: IndexParams) -> None:
         super().__init__(params)

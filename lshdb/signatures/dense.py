@@ -12,17 +12,30 @@ rounded form. Signatures and levels are computed in float64. The exact values ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.family import Family
+from lshdb.signatures.family import Family, Screen, may_be_near
 
 if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
 
-__all__ = ["BLOCK_BYTES", "VectorFamily", "blocks", "pack_bits", "stack"]
+__all__ = [
+    "BLOCK_BYTES",
+    "COSINE",
+    "EUCLIDEAN",
+    "SLACK",
+    "TAXICAB",
+    "Measure",
+    "VectorFamily",
+    "blocks",
+    "pack_bits",
+    "screen_one_by_one",
+    "stack",
+]
 
 Floats = NDArray[np.float64]
 Vector = NDArray[Any]
@@ -55,42 +68,130 @@ def pack_bits(bits: NDArray[Any]) -> NDArray[np.uint32]:
     return packed.view("<u4").astype(np.uint32, copy=False)
 
 
+SLACK = 1e-9
+"""Share by which a screen may be off: it may round in another way than :meth:`Family.levels`."""
+
+
+def screen_one_by_one(
+    asking: NDArray[Any], near: Any, prepared: Callable[[NDArray[Any]], Any]
+) -> Screen:
+    """Screen each asking row by itself.
+
+    Parameters
+    ----------
+    asking : ndarray
+    near : callable
+        (asking row, prepared rows) -> which rows may be near to it.
+    prepared : callable
+        Rows -> what ``near`` takes.
+    """
+
+    def screen(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        ready = prepared(rows)
+        numbers = [np.flatnonzero(near(row, ready)) for row in asking]
+        places = np.repeat(np.arange(len(numbers)), [len(part) for part in numbers])
+        return places, np.concatenate([np.empty(0, np.int64), *numbers])
+
+    return screen
+
+
+def _wide(rows: NDArray[Any]) -> Floats:
+    return rows.astype(np.float64)
+
+
 def _cosines(left: Floats, right: Floats) -> Floats:
     squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
-    found: Floats = np.einsum("ij,ij->i", left, right)
-    found /= np.sqrt(squares[0])
-    found /= np.sqrt(squares[1])
-    np.clip(found, -1.0, 1.0, out=found)
-    near = np.flatnonzero(found > 1.0 - 1e-9)
-    found[near[(left[near] == right[near]).all(axis=1)]] = 1.0
-    return found
+    cosines: Floats = np.einsum("ij,ij->i", left, right)
+    cosines /= np.sqrt(squares[0])
+    cosines /= np.sqrt(squares[1])
+    np.clip(cosines, -1.0, 1.0, out=cosines)
+    near = np.flatnonzero(cosines > 1.0 - 1e-9)
+    cosines[near[(left[near] == right[near]).all(axis=1)]] = 1.0
+    return cosines
+
+
+def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
+    wide = _wide(rows)
+    wide /= np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]
+    return wide.astype(np.float32)
+
+
+def _screen_cosines(asking: NDArray[Any], least: float) -> Screen:
+    own = _unit(asking)
+    # Sums of float32 products, each off by at most 2^-24 of itself, in any order.
+    lowest = least - 1e-5 - 2e-7 * asking.shape[1]
+    return lambda rows: may_be_near(own @ _unit(rows).T >= lowest)
 
 
 def _taxicab(left: Floats, right: Floats) -> Floats:
-    found: Floats = 0.0 - np.abs(left - right).sum(axis=1)
-    return found
+    levels: Floats = 0.0 - np.abs(left - right).sum(axis=1)
+    return levels
+
+
+def _screen_taxicab(asking: NDArray[Any], least: float) -> Screen:
+    most = -least * (1.0 + SLACK)
+
+    def near(row: Floats, rows: Floats) -> NDArray[np.bool_]:
+        apart = rows - row
+        are_near: NDArray[np.bool_] = np.abs(apart, out=apart).sum(axis=1) <= most
+        return are_near
+
+    return screen_one_by_one(_wide(asking), near, _wide)
 
 
 def _euclidean(left: Floats, right: Floats) -> Floats:
     apart = left - right
-    found: Floats = 0.0 - np.sqrt(np.einsum("ij,ij->i", apart, apart))
-    return found
+    levels: Floats = 0.0 - np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    return levels
 
 
-_MEASURES: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "cosine": _cosines,
-    "l1": _taxicab,
-    "l2": _euclidean,
-}
+def _screen_euclidean(asking: NDArray[Any], least: float) -> Screen:
+    own = _wide(asking)
+    squares = np.einsum("ij,ij->i", own, own)[:, None]
+
+    def screen(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        wide = _wide(rows)
+        both = squares + np.einsum("ij,ij->i", wide, wide)
+        # What rounding the sums may lose, as a share of the squares that cancel.
+        most = least * least * (1.0 + SLACK) + 1e-14 * (asking.shape[1] + 10) * both
+        return may_be_near(both - 2.0 * (own @ wide.T) <= most)
+
+    return screen
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How near vectors are.
+
+    Attributes
+    ----------
+    levels : callable
+        Two arrays of float64, shape (n, dim) -> exact levels, shape (n,).
+    screen : callable
+        As :meth:`Family.screen`.
+    needs_direction : bool
+        Whether a vector of zeros has no level to any other.
+    """
+
+    levels: Callable[[Floats, Floats], Floats]
+    screen: Callable[[NDArray[Any], float], Screen]
+    needs_direction: bool = False
+
+
+COSINE = Measure(_cosines, _screen_cosines, needs_direction=True)
+TAXICAB = Measure(_taxicab, _screen_taxicab)
+EUCLIDEAN = Measure(_euclidean, _screen_euclidean)
 
 
 class VectorFamily(Family):
-    """Families of vectors of numbers; subclasses implement :meth:`sign`.
+    """Families of vectors of numbers; subclasses set the measure and implement :meth:`sign`.
 
     Parameters
     ----------
     params : IndexParams
     """
+
+    measure: Measure
 
     def __init__(self, params: IndexParams) -> None:
         super().__init__(params)
@@ -123,7 +224,9 @@ class VectorFamily(Family):
                         f"number {place + 1} is {array[place]!s}, but uint8 holds whole numbers "
                         "from 0 to 255"
                     )
-            return "the vector is zero and has no direction" if self._is_zero(array) else None
+            if self.measure.needs_direction and not array.any():
+                return "the vector is zero and has no direction"
+            return None
         with np.errstate(over="ignore", invalid="ignore"):
             rounded = array.astype(self.dtype, copy=False)
             squares = float(rounded @ rounded)
@@ -132,12 +235,9 @@ class VectorFamily(Family):
                 squares = float(wide @ wide)
         if not squares <= _LARGEST_SQUARES:
             return self._too_large(array, rounded)
-        if squares < _LEAST_SQUARES and self.params.metric == "cosine":
+        if squares < _LEAST_SQUARES and self.measure.needs_direction:
             return "the vector is zero or nearly zero and has no direction"
         return None
-
-    def _is_zero(self, array: Vector) -> bool:
-        return self.params.metric == "cosine" and not array.any()
 
     def _too_large(self, array: Vector, rounded: Vector) -> str:
         """Return what is wrong with a vector whose sum of squares is huge or not a number."""
@@ -168,14 +268,16 @@ class VectorFamily(Family):
 
     def levels(self, left: Sequence[Vector], right: Sequence[Vector]) -> Floats:
         """Return cosines, or negated distances, in float64; O(dim) per pair."""
-        measure = _MEASURES[self.params.metric]
-        found = np.empty(len(left), dtype=np.float64)
+        levels = np.empty(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), 8 * self.dim):
-            found[begin:end] = measure(
-                stack(left[begin:end]).astype(np.float64),
-                stack(right[begin:end]).astype(np.float64),
+            levels[begin:end] = self.measure.levels(
+                _wide(stack(left[begin:end])), _wide(stack(right[begin:end]))
             )
-        return found
+        return levels
+
+    def screen(self, asking: Vector, least: float) -> Screen:
+        """Screen by products of matrices, or by sums of differences."""
+        return self.measure.screen(asking, least)
 
 
 def _numbers_of(body: object) -> Vector | str:

@@ -24,6 +24,7 @@ from lshdb.arguments import check_whole
 from lshdb.errors import ParameterError
 from lshdb.params.bands import bands_needed, candidate_probability
 from lshdb.params.index_params import IndexParams
+from lshdb.params.metrics import SCHEMES
 from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.signatures.families import params_for
 
@@ -31,13 +32,10 @@ __all__ = ["Tuning", "tune"]
 
 POSTING_BYTES = 20
 DOCUMENT_BYTES = 260
-_PRODUCTS_A_SECOND = 4e9
-_HASHES_A_SECOND = 5e7
 _DOCUMENT_SECONDS = 25e-6
 _POSTING_SECONDS = 1.5e-6
 _BUCKET_SECONDS = 4e-6
 _COMPARISON_SECONDS = 1.5e-6
-_TYPICAL_ELEMENTS = 100
 _SURE = 1.0 - 1e-12
 
 
@@ -125,7 +123,7 @@ def tune(
     check_parameters("tune", options, "far", "documents", "sample", "tokenizer")
     params = params_for(CreateOptions(tokenizer=tokenizer, **options), sample)
     if far is None:
-        far = _twice(params)
+        far = params.curve.twice_as_far(params.threshold)
     elif not isinstance(far, Real) or isinstance(far, bool):
         raise ParameterError(f"far is {far!r:.80}; expected a number")
     curve = params.curve
@@ -141,7 +139,8 @@ def tune(
     tables = bands_needed(p1**k, min(params.recall, _SURE)) or 10**12
     rho = math.log(1.0 / p1) / math.log(1.0 / p2)
     candidates = documents * candidate_probability(p2, params.bands, params.rows)
-    signing, postings = _signing(params), params.bands + 1
+    signing = SCHEMES[params.scheme].seconds(params.num_perm, params.dim)
+    postings = params.bands + 1
     return Tuning(
         params=params,
         near=params.threshold,
@@ -166,38 +165,8 @@ def tune(
     )
 
 
-def _twice(params: IndexParams) -> float:
-    """Return the level twice as far as the threshold, or halfway to the end if that is nearer."""
-    near = params.threshold
-    if params.metric == "cosine":
-        return math.cos(_doubled(math.acos(near), math.pi))
-    if not params.kind.is_distance:
-        return round(1.0 - _doubled(1.0 - near, 1.0), 12)  # 0.6, not 0.6000000000000001
-    # Projections have no end: points at any distance may fall into one piece.
-    end = params.dim * (params.width or 1.0) if params.slot_bits == 1 else math.inf
-    return _doubled(near, end)
-
-
-def _doubled(distance: float, end: float) -> float:
-    """Double a distance if that is before the end; else go halfway there."""
-    return 2.0 * distance if 2.0 * distance < end else (distance + end) / 2.0
-
-
 def _vector_bytes(params: IndexParams) -> int:
     if not params.keeps_vectors:
         return 0
     sizes = {"float64": 8, "float32": 4, "float16": 2}
     return params.vector_columns * sizes.get(params.dtype, 1)
-
-
-def _signing(params: IndexParams) -> float:
-    """Return the seconds to sign one document; for sets, one of a hundred elements."""
-    if params.scheme in ("hyperplane", "gaussian", "cauchy"):
-        return params.num_perm * params.dim / _PRODUCTS_A_SECOND
-    if params.scheme == "hadamard":
-        padded = max(2, 1 << (params.dim - 1).bit_length())
-        blocks = -(-params.num_perm // padded)
-        return 3 * blocks * padded * math.log2(padded) / _PRODUCTS_A_SECOND
-    if params.scheme in ("universal", "icws"):
-        return _TYPICAL_ELEMENTS * params.num_perm / _HASHES_A_SECOND
-    return params.num_perm / _HASHES_A_SECOND

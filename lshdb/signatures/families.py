@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import check_items
 from lshdb.arrays import np
 from lshdb.errors import ParameterError
-from lshdb.params.index_params import IndexParams
+from lshdb.params.index_params import IndexParams, check_metric
+from lshdb.params.metrics import METRICS
 from lshdb.shingling import Shingler
 from lshdb.signatures.family import Family
 from lshdb.signatures.random_numbers import key_stream
@@ -40,43 +42,11 @@ def family_of(params: IndexParams, split: Callable[[str], list[str]] | None = No
     ParameterError
         The unit is ``tokenizer`` and there is no function to split texts.
     """
-    if params.kind.is_dense:
-        return _dense_family(params)
-    shingler = Shingler.of(params, split)
-    if params.metric == "weighted-jaccard":
-        from lshdb.signatures.weighted import WeightedFamily
-
-        return WeightedFamily(params, shingler)
-    from lshdb.signatures.sets import SetFamily
-
-    return SetFamily(params, shingler)
-
-
-def _dense_family(params: IndexParams) -> Family:
-    """Return the family of vectors or bits; modules are imported only when needed."""
-    if params.metric == "hamming":
-        from lshdb.signatures.bits import SampledBitFamily
-
-        return SampledBitFamily(params)
-    if params.metric == "jaccard-bits":
-        from lshdb.signatures.bits import BitSetFamily
-
-        return BitSetFamily(params)
-    if params.scheme == "hyperplane":
-        from lshdb.signatures.projections import HyperplaneFamily
-
-        return HyperplaneFamily(params)
-    if params.scheme == "hadamard":
-        from lshdb.signatures.projections import HadamardFamily
-
-        return HadamardFamily(params)
-    if params.scheme == "unary":
-        from lshdb.signatures.bits import UnaryFamily
-
-        return UnaryFamily(params)
-    from lshdb.signatures.projections import StableFamily
-
-    return StableFamily(params)
+    module, name = params.kind.families[params.scheme].split(".")
+    family = getattr(import_module(f"lshdb.signatures.{module}"), name)
+    arguments = () if params.kind.is_dense else (Shingler.of(params, split),)
+    instance: Family = family(params, *arguments)
+    return instance
 
 
 MOST_BODIES = 2_000
@@ -108,22 +78,23 @@ def sample_levels(sample: Iterable[Any], options: CreateOptions) -> list[float]:
     """
     hint = "pass the bodies alone, such as [text for key, text in documents]"
     check_items("sample", sample, "an iterable of bodies", hint=hint)
-    some = list(itertools.islice(sample, MOST_BODIES))
-    if any(hasattr(body, "body") for body in some):
+    bodies = list(itertools.islice(sample, MOST_BODIES))
+    if any(hasattr(body, "body") for body in bodies):
         raise ParameterError("the sample holds documents; expected bodies", hint=hint)
     plain = replace(options, bands=1, rows=1, recall=None, num_perm=None)
-    if options.metric in ("l1", "l2"):
+    check_metric(options.metric)
+    if METRICS[options.metric].takes_width:
         plain = replace(plain, width=options.width or 1.0)
     family = family_of(plain.params())
-    some = [body for body in some if family.refusal(body) is None]
-    points = [point for point in family.points(family.contents(some)) if family.size(point)]
+    bodies = [body for body in bodies if family.refusal(body) is None]
+    points = [point for point in family.points(family.contents(bodies)) if family.size(point)]
     if len(points) < _FEWEST:
         return []
     n = np.uint64(len(points))
     left = (key_stream(0, 0, _PAIRS) % n).astype(np.int64)
-    other = (key_stream(0, _PAIRS, _PAIRS) % (n - np.uint64(1))).astype(np.int64)
-    right = (left + 1 + other) % len(points)
-    levels = family.levels([points[one] for one in left], [points[one] for one in right])
+    ahead = (key_stream(0, _PAIRS, _PAIRS) % (n - np.uint64(1))).astype(np.int64)
+    right = (left + 1 + ahead) % len(points)
+    levels = family.levels([points[place] for place in left], [points[place] for place in right])
     return [float(level) for level in levels]
 
 

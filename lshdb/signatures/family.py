@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 from lshdb.arrays import np
 
-__all__ = ["Agreeing", "Alternatives", "Family", "Point", "SignedQuery", "SignedTexts"]
+__all__ = [
+    "Agreeing",
+    "Alternatives",
+    "Family",
+    "Point",
+    "Screen",
+    "SignedQuery",
+    "SignedTexts",
+    "may_be_near",
+]
 
 Point = Any
 """An array, or a pair of arrays; each family has its own."""
@@ -94,6 +103,16 @@ class SignedQuery(NamedTuple):
 
 Agreeing = list[tuple[int, int, int]]
 """(signature id, equal slots, bands that agree) of some signatures, in order of their ids."""
+
+
+Screen = Callable[["NDArray[Any]"], "tuple[NDArray[np.int64], NDArray[np.int64]]"]
+"""Rows -> (places of asking rows, numbers of rows) that may be near to each other."""
+
+
+def may_be_near(are_near: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what a screen returns, given for each asking row and row whether they may be near."""
+    places, numbers = np.nonzero(are_near)
+    return places, numbers
 
 
 class Family(ABC):
@@ -234,6 +253,20 @@ class Family(ABC):
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
         """Return exact levels of point left[i] and point right[i] (float64, shape (n,))."""
+
+    def screen(self, asking: NDArray[Any], least: float) -> Screen:
+        """Return what tells which rows of the vector file may be at a level to some of them.
+
+        It may let too much pass, and never too little; :meth:`levels` decides. By default
+        everything passes.
+
+        Parameters
+        ----------
+        asking : ndarray, shape (n, vector_columns)
+        least : float
+            The level.
+        """
+        return lambda rows: may_be_near(np.ones((len(asking), len(rows)), dtype=np.bool_))
 
     def compare(self, left: Any, right: Any) -> float:
         """Return the exact level of two contents; 0 for two without elements."""

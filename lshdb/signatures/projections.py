@@ -59,7 +59,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.dense import VectorFamily, blocks, pack_bits, stack
+from lshdb.signatures.dense import (
+    COSINE,
+    EUCLIDEAN,
+    TAXICAB,
+    VectorFamily,
+    blocks,
+    pack_bits,
+    stack,
+)
 from lshdb.signatures.family import Alternatives
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.random_numbers import Purpose, cauchy, gaussian, signs, uniform
@@ -68,6 +76,8 @@ if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
 
 __all__ = [
+    "CauchyFamily",
+    "GaussianFamily",
     "HadamardFamily",
     "HyperplaneFamily",
     "Projections",
@@ -195,6 +205,8 @@ class SideFamily(VectorFamily):
     ----------
     params : IndexParams
     """
+
+    measure = COSINE
 
     @abstractmethod
     def margins(self, point: NDArray[Any]) -> Floats:
@@ -324,7 +336,7 @@ _LOW, _HIGH = -(2.0**31), 2.0**31 - 1
 
 
 class StableFamily(VectorFamily):
-    """Schemes ``gaussian`` and ``cauchy``.
+    """Pieces of projections; subclasses set the distribution.
 
     Parameters
     ----------
@@ -335,14 +347,20 @@ class StableFamily(VectorFamily):
     O(K dim) per vector, at the speed of BLAS; the matrix has 8 K dim bytes.
     """
 
+    @staticmethod
+    @abstractmethod
+    def draw(seed: int, purpose: Purpose, first: int, count: int, /) -> Floats:
+        """Draw numbers of the distribution."""
+
+    @staticmethod
+    @abstractmethod
+    def tail(x: Floats, /) -> Floats:
+        """Return the probability that a number of the distribution is larger than each x >= 0."""
+
     def __init__(self, params: IndexParams) -> None:
         super().__init__(params)
-        self._is_gaussian = params.scheme == "gaussian"
         self._lines = Projections(
-            gaussian if self._is_gaussian else cauchy,
-            seed=params.seed,
-            num_perm=params.num_perm,
-            dim=params.dim,
+            self.draw, seed=params.seed, num_perm=params.num_perm, dim=params.dim
         )
         self._offsets = uniform(params.seed, Purpose.OFFSETS, 0, params.num_perm)
 
@@ -375,7 +393,7 @@ class StableFamily(VectorFamily):
         else:
             widths = np.stack([inside, 1.0 - inside, inside + 1.0, 2.0 - inside])
             widths *= self.params.width / -level
-            tails = upper_tail(widths) if self._is_gaussian else _cauchy_tail(widths)
+            tails = self.tail(widths)
         below, above, far_below, far_above = tails
         same = 1.0 - below - above
         others = np.stack([below - far_below, above - far_above], axis=1)
@@ -393,3 +411,29 @@ def _as_words(pieces: Floats) -> NDArray[np.uint32]:
 def _cauchy_tail(x: Floats) -> Floats:
     """Return the probability that a standard Cauchy number is larger than each x >= 0."""
     return np.asarray(np.arctan(1.0 / np.maximum(x, 1e-300)) / np.pi)
+
+
+class GaussianFamily(StableFamily):
+    """Metric ``l2``, scheme ``gaussian``.
+
+    Parameters
+    ----------
+    params : IndexParams
+    """
+
+    measure = EUCLIDEAN
+    draw = staticmethod(gaussian)
+    tail = staticmethod(upper_tail)
+
+
+class CauchyFamily(StableFamily):
+    """Metric ``l1``, scheme ``cauchy``.
+
+    Parameters
+    ----------
+    params : IndexParams
+    """
+
+    measure = TAXICAB
+    draw = staticmethod(cauchy)
+    tail = staticmethod(_cauchy_tail)

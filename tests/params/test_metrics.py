@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from lshdb.arguments import MetricName
 from lshdb.errors import ParameterError
 from lshdb.params.bands import cheapest_banding, choose_width, typical_background
-from lshdb.params.metrics import curve_of, projection_curve
+from lshdb.params.metrics import METRICS, SCHEMES, curve_of
+from lshdb.signatures.family import Family
 from tests.signatures.families import FAMILIES, params_of
 
 pytestmark = pytest.mark.fast
+
+
+def test_the_table_of_metrics_names_families_and_schemes_that_there_are() -> None:
+    assert tuple(METRICS) == get_args(MetricName)
+    assert {scheme for metric in METRICS.values() for scheme in metric.families} == set(SCHEMES)
+    for metric in METRICS.values():
+        for place in metric.families.values():
+            module, name = place.split(".")
+            family = getattr(import_module(f"lshdb.signatures.{module}"), name)
+            assert issubclass(family, Family)
+            assert not family.__abstractmethods__
 
 
 def integral(density: Callable[[np.ndarray], np.ndarray], distance: float, width: float) -> float:
@@ -40,7 +55,7 @@ def cauchy(z: np.ndarray) -> np.ndarray:
 def test_projections_are_what_the_integral_is(
     scheme: str, density: Callable[[np.ndarray], np.ndarray], distance: float, width: float
 ) -> None:
-    curve = projection_curve(scheme, width)
+    curve = curve_of(scheme, width=width)
     exact = integral(density, distance, 1.0)
     assert curve.probability(-distance * width) == pytest.approx(exact, rel=2e-7)
 
@@ -48,7 +63,7 @@ def test_projections_are_what_the_integral_is(
 @pytest.mark.parametrize("scheme", ["gaussian", "cauchy"])
 def test_projections_go_over_into_their_limits(scheme: str) -> None:
     """Close by 1 - c d / w, far by c' w / d; and no step where the formula changes."""
-    curve = projection_curve(scheme, 3.0)
+    curve = curve_of(scheme, width=3.0)
     assert curve.probability(0.0) == 1.0
     assert curve.probability(-3e-300) == 1.0
     assert curve.probability(-1e300) < 1e-299
@@ -77,14 +92,14 @@ def test_levels_are_probabilities_backwards(metric: str, scheme: str) -> None:
 
 
 def test_known_probabilities() -> None:
-    cosine = curve_of("cosine", "hyperplane", dim=3, width=0.0)
+    cosine = curve_of("hyperplane", dim=3, width=0.0)
     assert [cosine.probability(each) for each in (1.0, 0.5, 0.0, -1.0)] == pytest.approx(
         [1.0, 2 / 3, 0.5, 0.0]
     )
     assert cosine.probability(1.0 + 1e-15) == 1.0
-    assert curve_of("hamming", "bits", dim=8, width=0.0).probability(-2.0) == 0.75
-    assert curve_of("l1", "unary", dim=8, width=16.0).probability(-32.0) == 0.75
-    assert curve_of("hamming", "bits", dim=8, width=0.0).probability(-9.0) == 0.0
+    assert curve_of("bits", dim=8, width=0.0).probability(-2.0) == 0.75
+    assert curve_of("unary", dim=8, width=16.0).probability(-32.0) == 0.75
+    assert curve_of("bits", dim=8, width=0.0).probability(-9.0) == 0.0
 
 
 @pytest.mark.parametrize(("metric", "scheme"), FAMILIES)
@@ -100,10 +115,10 @@ def test_a_level_is_a_similarity_or_minus_a_distance(metric: str, scheme: str) -
 @pytest.mark.parametrize(("metric", "scheme"), [("l2", "gaussian"), ("l1", "cauchy")])
 def test_no_other_width_is_cheaper(metric: str, scheme: str) -> None:
     level, recall, num_perm = -2.0, 0.9, 512
-    far = typical_background(metric, projection_curve(scheme, 1.0), level)
+    far = typical_background(metric, curve_of(scheme, width=1.0), level)
 
     def cost(width: float) -> float:
-        found = cheapest_banding(projection_curve(scheme, width), level, recall, num_perm, far)
+        found = cheapest_banding(curve_of(scheme, width=width), level, recall, num_perm, far)
         return math.inf if found is None else found.cost
 
     width = choose_width(scheme, level, recall, num_perm, far)
@@ -112,12 +127,12 @@ def test_no_other_width_is_cheaper(metric: str, scheme: str) -> None:
     assert cost(width) == pytest.approx(min(map(cost, others)), rel=1e-5)
     assert cost(width) < 0.9 * max(cost(2.0), cost(100.0))
     # It goes with the unit that distances are measured in.
-    scaled = typical_background(metric, projection_curve(scheme, 1.0), 1000.0 * level)
+    scaled = typical_background(metric, curve_of(scheme, width=1.0), 1000.0 * level)
     again = choose_width(scheme, 1000.0 * level, recall, num_perm, scaled)
     assert again == pytest.approx(1000.0 * width, rel=1e-5)
 
 
 def test_where_no_width_is_enough() -> None:
-    far = typical_background("l1", projection_curve("cauchy", 1.0), -2.0)
+    far = typical_background("l1", curve_of("cauchy", width=1.0), -2.0)
     with pytest.raises(ParameterError, match="no width finds a pair at distance 2 with"):
         choose_width("cauchy", -2.0, 0.999999, 1, far)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.params.index_params import IndexParams
-from lshdb.params.metrics import METRICS, ONE_BIT_SCHEMES
+from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 
@@ -26,7 +26,8 @@ def params_of(metric: str, scheme: str, **changes: Any) -> IndexParams:
     kind = METRICS[metric]
     options: dict[str, Any] = {
         "metric": metric, "scheme": scheme, "bands": 1, "rows": 1, "threshold": 0.5, "recall": 0.9,
-        "num_perm": 4096 if scheme in ONE_BIT_SCHEMES else 128, "width": WIDTHS.get(scheme, 0.0),
+        "num_perm": 4096 if SCHEMES[scheme].slot_bits == 1 else 128,
+        "width": WIDTHS.get(scheme, 0.0),
     }  # fmt: skip
     if scheme in ("gaussian", "cauchy"):
         options["num_perm"] = 1024

@@ -14,6 +14,7 @@ from lshdb.signatures import dense
 from lshdb.signatures import projections as hadamard
 from lshdb.signatures import projections as projecting
 from lshdb.signatures import weighted as icws
+from lshdb.signatures.family import Family
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of
 
 TOLERANCE = 4.5
@@ -177,3 +178,27 @@ def test_nothing_is_compared_with_nothing() -> None:
     for metric, scheme in FAMILIES:
         assert make(metric, scheme).levels([], []).shape == (0,)
         assert make(metric, scheme).contents([]) == []
+
+
+@pytest.mark.parametrize(("metric", "scheme"), DENSE)
+def test_screens_let_all_pass_that_is_near_and_keep_most_else(metric: str, scheme: str) -> None:
+    rng = np.random.default_rng(3)
+    family = make(metric, scheme)
+    pairs = [pair_at(metric, scheme, rng, share) for share in np.linspace(0.05, 0.95, 60)]
+    points = points_of(family, [body for pair in pairs for body in pair])
+    asking, rows = np.stack(points[0::2]), np.stack(points[1::2])
+
+    def passed(screen: Any) -> set[tuple[int, int]]:
+        places, numbers = screen(rows)
+        return set(zip(places.tolist(), numbers.tolist(), strict=True))
+
+    n = len(pairs)
+    levels = [float(family.levels([left], [right])[0]) for left in asking for right in rows]
+    for least in sorted(levels)[:: n * n // 9]:  # each a level that a pair has to the last bit
+        near = {divmod(place, n) for place, level in enumerate(levels) if level >= least}
+        screened = passed(family.screen(asking, least))
+        assert near <= screened
+        assert len(screened) <= len(near) + 3
+        assert passed(Family.screen(family, asking, least)) == {
+            divmod(place, n) for place in range(n * n)
+        }

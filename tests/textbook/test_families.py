@@ -77,7 +77,7 @@ def test_section_3_6_3_and_then_or(p: float, amplified: float) -> None:
 
 def test_section_3_6_3_a_family_becomes_more_sensitive() -> None:
     """(.2, .6, .8, .4)-sensitive becomes (.2, .6, .8785, .0985)-sensitive."""
-    curve = curve_of("jaccard", "universal", dim=0, width=0.0)
+    curve = curve_of("universal", dim=0, width=0.0)
     near, far = curve.probability(1 - 0.2), curve.probability(1 - 0.6)
     assert (near, far) == pytest.approx((0.8, 0.4))
     amplified = [round(candidate_probability(p, 4, 4), 4) for p in (near, far)]
@@ -86,14 +86,14 @@ def test_section_3_6_3_a_family_becomes_more_sensitive() -> None:
 
 def test_section_3_7_1_a_sampled_bit() -> None:
     """(d1, d2, 1 - d1/d, 1 - d2/d)-sensitive for bit strings of length d."""
-    curve = curve_of("hamming", "bits", dim=5, width=0.0)
+    curve = curve_of("bits", dim=5, width=0.0)
     for distance in range(6):
         assert curve.probability(curve.level(distance)) == pytest.approx(1 - distance / 5)
 
 
 def test_section_3_7_2_a_random_hyperplane() -> None:
     """(d1, d2, (180 - d1)/180, (180 - d2)/180)-sensitive for angles in degrees."""
-    curve = curve_of("cosine", "hyperplane", dim=3, width=0.0)
+    curve = curve_of("hyperplane", dim=3, width=0.0)
     for angle in (0, 30, 60, 90, 120, 180):
         assert curve.probability(math.cos(math.radians(angle))) == pytest.approx(1 - angle / 180)
 
@@ -111,7 +111,7 @@ def test_section_3_7_2_hyperplanes_agree_as_often_as_the_angle_says() -> None:
 def test_section_3_7_4_projections_on_a_random_line() -> None:
     """(a/2, 2a, 1/2, 1/3)-sensitive for buckets of width a."""
     width = 3.0
-    curve = curve_of("l2", "gaussian", dim=2, width=width)
+    curve = curve_of("gaussian", dim=2, width=width)
     assert curve.probability(curve.level(width / 2)) >= 1 / 2
     assert curve.probability(curve.level(2 * width)) <= 1 / 3
 
@@ -131,7 +131,7 @@ def test_the_lectures_c_approximate_search_looks_at_twice_as_many_as_tables(
     queries = points[:12] + near * np.eye(dim)[random.integers(0, dim, 12)]
     apart = np.sqrt(((queries[:, None] - points[None]) ** 2).sum(axis=2))
     assert (np.sort(apart, axis=1)[:, 1] > c * near).all()
-    curve = curve_of("l2", "gaussian", dim=dim, width=4.0)
+    curve = curve_of("gaussian", dim=dim, width=4.0)
     far = curve.probability(curve.level(c * near))
     rows = math.ceil(math.log(n) / -math.log(far))
     tables = math.ceil(curve.probability(curve.level(near)) ** -rows)
