@@ -6,6 +6,9 @@ what becomes of Ctrl-C before NumPy and the rest, which take most of its start, 
 
 from __future__ import annotations
 
+__version__ = "0.1.0"
+"""The library's version; not the number of the on-disk format (``index_params.FORMAT``)."""
+
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares the two
     from lshdb.advice.advice import Advice as Advice
@@ -63,6 +66,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import TooManyRejectedError as TooManyRejectedError
     from lshdb.errors import UncheckedWarning as UncheckedWarning
     from lshdb.errors import UnknownParameterError as UnknownParameterError
+    from lshdb.handle import Listing as Listing
     from lshdb.index import Index as Index
     from lshdb.index import deduplicate as deduplicate
     from lshdb.ingest.pipeline import AddResult as AddResult
@@ -81,7 +85,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
     from lshdb.search.explain import ShownDocument as ShownDocument
-    from lshdb.search.handle import Listing as Listing
     from lshdb.search.join import JoinedPairs as JoinedPairs
     from lshdb.search.loss import Loss as Loss
     from lshdb.search.loss import PairCount as PairCount
@@ -109,7 +112,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
     from lshdb.tokenizers import Tokenizer as Tokenizer
     from lshdb.tokenizers import published_stop_words as published_stop_words
-    from lshdb.version import __version__ as __version__
 
 _HOMES = {
     "advice.advice": (
@@ -132,6 +134,7 @@ _HOMES = {
         "RecallWarning SignaturesElsewhereError TextNotStoredError TokenizerError "
         "TooManyRejectedError UncheckedWarning UnknownParameterError"
     ),
+    "handle": "Listing",
     "index": "Index deduplicate",
     "ingest.pipeline": "AddResult",
     "ingest.remove": "RemoveResult",
@@ -146,7 +149,6 @@ _HOMES = {
     "report": "ReportResult",
     "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
-    "search.handle": "Listing",
     "search.join": "JoinedPairs",
     "search.loss": "Loss PairCount",
     "search.measured_recall": "MeasuredRecall RecallSlice",
@@ -163,13 +165,12 @@ _HOMES = {
     "storage.tables.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer published_stop_words",
-    "version": "__version__",
 }
 """Module to the public names that it holds: ``__all__`` and what is imported late."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted(["__version__", *_HOME_OF])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

@@ -24,8 +24,7 @@ from lshdb.arguments import (
 )
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
-from lshdb.params.index_params import IndexParams
-from lshdb.search.handle import (
+from lshdb.handle import (
     Handle,
     Keys,
     count_documents,
@@ -35,6 +34,7 @@ from lshdb.search.handle import (
     map_signatures,
     require_whole_documents,
 )
+from lshdb.params.index_params import IndexParams
 from lshdb.search.query import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.verification import MEMORY, has_signatures
 from lshdb.storage.dialects import DatabasePlace
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
     from lshdb.documents import Table
+    from lshdb.handle import Listing
     from lshdb.ingest.add import AddResult
     from lshdb.ingest.remove import RemoveResult
     from lshdb.maintain.check.findings import Finding
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from lshdb.params.options import ExpectedParameters, Parameters
     from lshdb.report import ReportResult
     from lshdb.search.explain import Explanation, ShownDocument
-    from lshdb.search.handle import Listing
     from lshdb.search.join import JoinedPairs
     from lshdb.search.loss import Loss
     from lshdb.search.measured_recall import MeasuredRecall

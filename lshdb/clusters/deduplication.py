@@ -32,10 +32,10 @@ from lshdb.clusters.missed_pairs import LargeBuckets, MissedPairs
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.documents.values import kind_of, order_key, text_key
 from lshdb.errors import ParameterError
+from lshdb.handle import Handle
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.components import represent
-from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.signatures.family import Family

@@ -28,8 +28,8 @@ from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, ParameterError
+from lshdb.handle import Handle
 from lshdb.search.agreement import check_agreement
-from lshdb.search.handle import Handle
 from lshdb.search.since import Since
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store

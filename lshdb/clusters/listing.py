@@ -21,11 +21,11 @@ from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
 from lshdb.clusters.agreed_units import agreed_clusters, units_of
 from lshdb.clusters.update import edges_down_to, ready_edges
+from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
-from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount, warn_unchecked
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of

@@ -56,8 +56,8 @@ from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output
 from lshdb.documents.read import refuse_useless
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.handle import Handle
 from lshdb.search.agreement import check_agreement
-from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since
 from lshdb.signatures.family import Family

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lshdb import __version__
 from lshdb.arguments import check_flag, check_key, check_whole
 from lshdb.clusters.listing import Cluster, find_clusters
 from lshdb.clusters.update import edges_down_to, ready_edges
@@ -50,7 +51,6 @@ from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
-from lshdb.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

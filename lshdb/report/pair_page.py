@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lshdb import __version__
 from lshdb.documents import Body
 from lshdb.errors import TextNotStoredError
 from lshdb.pages import Page, inline_assets, make_environment
@@ -15,7 +16,6 @@ from lshdb.search.explain import explain_pair
 from lshdb.search.word_diff import TextDiff, diff_documents
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
-from lshdb.version import __version__
 
 __all__ = ["pair_page"]
 

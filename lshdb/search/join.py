@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
+from lshdb.handle import Handle, current_store
 from lshdb.params.index_params import check_equal
 from lshdb.search.candidates import contains
 from lshdb.search.exact_levels import LevelsAcross
-from lshdb.search.handle import Handle, current_store
 from lshdb.search.pair_columns import PairColumns, PairListing, columns_of
 from lshdb.search.verification import (
     Points,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.search.handle import Listing
+from lshdb.handle import Listing
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot

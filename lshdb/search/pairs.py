@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
+from lshdb.handle import Handle
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import (
     BucketMembers,
@@ -44,7 +45,6 @@ from lshdb.search.candidates import (
     candidates,
 )
 from lshdb.search.exact_levels import check_exactly, levels_between
-from lshdb.search.handle import Handle
 from lshdb.search.pair_columns import LINES, Pair, PairColumns, PairListing, columns_of
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import (

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_flag, check_key, check_whole
 from lshdb.documents import Document
 from lshdb.errors import DamageError, InputError, ParameterError, no_document
+from lshdb.handle import Handle, Listing
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.alignment import Aligner, Block, Span, Words, merge_blocks
 from lshdb.search.candidates import LeftOut
-from lshdb.search.handle import Handle, Listing
 from lshdb.search.pairs import find_pairs
 from lshdb.search.query import Wanted, search_documents
 from lshdb.search.since import Since, check_since, first_new_batch

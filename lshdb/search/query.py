@@ -21,8 +21,8 @@ from lshdb.arguments import MEASURES, check_choice, check_items, check_key, chec
 from lshdb.arrays import distinct, np
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import InputError, LshdbError, ParameterError, SignaturesElsewhereError
+from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall
-from lshdb.search.handle import Handle, Listing
 from lshdb.search.verification import (
     Hit,
     Hits,

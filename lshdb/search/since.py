@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from lshdb.arguments import check_moment, check_name, parse_moment
 from lshdb.errors import ParameterError
-from lshdb.search.handle import Listing
+from lshdb.handle import Listing
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import Cursor, as_timestamp, timestamp

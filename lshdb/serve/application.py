@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
+from lshdb import __version__
 from lshdb.errors import (
     DamageError,
     DatabaseError,
@@ -52,7 +53,6 @@ from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
 from lshdb.serve.workers import BusyError, TooSlowError, Workers
-from lshdb.version import __version__
 
 if TYPE_CHECKING:
     from lshdb.index import Index

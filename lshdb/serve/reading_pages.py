@@ -18,13 +18,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
+from lshdb import __version__
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
 from lshdb.pages.text_markup import ShownText, show_difference, show_pair, unchanged_text
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import Workers
-from lshdb.version import __version__
 
 if TYPE_CHECKING:
     from lshdb.index import Index

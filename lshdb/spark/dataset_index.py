@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from lshdb import __version__
 from lshdb.arguments import (
     Linkage,
     Only,
@@ -61,7 +62,6 @@ from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, store
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
-from lshdb.version import __version__
 
 __all__ = ["Index"]
 

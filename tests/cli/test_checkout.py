@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import KernelWarning, kernel_name
+from lshdb import KernelWarning, __version__, kernel_name
 from lshdb.errors import warn_caller
 from tests.cli.conftest import ROOT
 
@@ -94,7 +94,8 @@ def test_a_checkout_with_its_kernel_is_what_runs(
     process: Any, checkout: Path, tmp_path: Path
 ) -> None:
     other = copied(tmp_path / "site", with_kernel=True, with_sources=False)
-    (other / "lshdb" / "version.py").write_text('__version__ = "9.9.9"\n')
+    installed = other / "lshdb" / "__init__.py"
+    installed.write_text(installed.read_text().replace(f'"{__version__}"', '"9.9.9"'))
     shutil.copy(ROOT / "lshdb" / "kernel" / KERNEL, checkout / "lshdb" / "kernel")
     command = [sys.executable, str(checkout / "cli.py")]
     done = process("--version", command=command, env={"PYTHONPATH": str(other)})

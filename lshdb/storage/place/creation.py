@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from lshdb import __version__
 from lshdb.arguments import check_folder_name
 from lshdb.cancel import on_interruption
 from lshdb.disksort.descriptors import sync_file
@@ -49,7 +50,6 @@ from lshdb.storage.place.own_files import OWN_FOLDERS, foreign_names, kind_of, o
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.records import row_checksum, timestamp
-from lshdb.version import __version__
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
