@@ -104,8 +104,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.word_diff import DiffPart as DiffPart
     from lshdb.search.word_diff import TextDiff as TextDiff
     from lshdb.signatures import kernel_name as kernel_name
-    from lshdb.signatures.estimates import Tuning as Tuning
-    from lshdb.signatures.estimates import tune as tune
+    from lshdb.signatures.estimates import IndexEstimate as IndexEstimate
+    from lshdb.signatures.estimates import estimate as estimate
     from lshdb.storage.tables.edges import EdgeState as EdgeState
     from lshdb.storage.tables.records import Cursor as Cursor
     from lshdb.storage.tables.records import StoredBatch as StoredBatch
@@ -161,7 +161,7 @@ _HOMES = {
     "search.vote": "Vote",
     "search.word_diff": "DiffPart TextDiff",
     "signatures": "kernel_name",
-    "signatures.estimates": "Tuning tune",
+    "signatures.estimates": "IndexEstimate estimate",
     "storage.tables.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer published_stop_words",
@@ -173,7 +173,17 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = sorted(["__version__", *_HOME_OF])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
+_FORMER = {"tune": "estimate", "Tuning": "IndexEstimate"}
+"""Names until version 0.1 -> what they are called now; version 0.2 knows them no more."""
+
+
 def __getattr__(name: str) -> object:
+    if name in _FORMER:
+        import warnings
+
+        message = f"lshdb.{name} is called lshdb.{_FORMER[name]} now"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        name = _FORMER[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -16,8 +16,8 @@ from lshdb import (
     ParameterError,
     Tokenizer,
     TokenizerError,
+    estimate,
     read_documents,
-    tune,
 )
 from lshdb.errors import InputError
 
@@ -237,7 +237,7 @@ def test_a_sample_is_of_bodies(sample: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="sample"):
         Index.create(tmp_path / "a.lshdb", sample=sample)
     with pytest.raises(ParameterError, match="sample"):
-        tune(sample=sample)
+        estimate(sample=sample)
     assert not any(tmp_path.iterdir())
 
 

@@ -23,7 +23,7 @@ from lshdb.advice.similarity_counts import PairCounts
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions
-from lshdb.signatures.estimates import tune
+from lshdb.signatures.estimates import estimate
 from lshdb.signatures.family import Family
 
 __all__ = ["AIMS", "Aim", "aims", "check_aim", "choice_of", "propose"]
@@ -224,7 +224,7 @@ def choice_of(
     }
     made = CreateOptions(threshold=threshold, scheme=params.scheme, **given).params()
     documents = max(counts.documents, 2)
-    cost = tune(documents=documents, threshold=threshold, scheme=params.scheme, **given)
+    cost = estimate(documents=documents, threshold=threshold, scheme=params.scheme, **given)
     pairs, lower, upper = counts.at_least(threshold)
     levels, numbers = counts.means()
     chances = [made.recall_at(float(level)) for level in levels]

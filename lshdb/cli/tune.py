@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lshdb import Advice, Index, Tuning, advise, aims, read_documents, read_labels, tune
+from lshdb import Advice, Index, IndexEstimate, advise, aims, estimate, read_documents, read_labels
 from lshdb.cli._command import completed, is_index
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
@@ -176,12 +176,12 @@ def command(
         ctx.exit(REJECTED)
 
 
-def _draw(picture: str | None, found: Advice | Tuning) -> None:
+def _draw(picture: str | None, found: Advice | IndexEstimate) -> None:
     """Write the picture that was asked for."""
     if picture is not None:
         from lshdb.plot import advice, s_curve, save
 
-        drawn = s_curve(found.params) if isinstance(found, Tuning) else advice(found)
+        drawn = s_curve(found.params) if isinstance(found, IndexEstimate) else advice(found)
         save(drawn, picture, overwrite=True)
 
 
@@ -209,13 +209,13 @@ def _estimate(
     given: dict[str, Any],
     reading: dict[str, Any],
     output_format: str | None,
-) -> Tuning:
+) -> IndexEstimate:
     """Show what parameters alone find and cost, or with a sample of vectors."""
     if files:
         kind = METRICS[given["metric"]]
         peek, _ = peek_documents(files, body=kind.body, on_note=note, **reading)
         given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
-    found = tune(far=far, documents=1_000_000 if documents is None else documents, **given)
+    found = estimate(far=far, documents=1_000_000 if documents is None else documents, **given)
     values = {field.name: getattr(found, field.name) for field in fields(found)}
     params = values.pop("params")
     chosen = ("metric", "scheme", "num_perm", "bands", "rows", "width", "recall")
@@ -226,7 +226,7 @@ def _estimate(
     return found
 
 
-def _shown(found: Tuning) -> dict[str, str]:
+def _shown(found: IndexEstimate) -> dict[str, str]:
     """Return what a table shows instead of bare numbers."""
     params = found.params
     what = "distance" if params.kind.is_distance else "similarity"

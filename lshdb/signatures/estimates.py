@@ -28,7 +28,7 @@ from lshdb.params.metrics import SCHEMES
 from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.signatures.families import params_for
 
-__all__ = ["Tuning", "tune"]
+__all__ = ["IndexEstimate", "estimate"]
 
 POSTING_BYTES = 20
 DOCUMENT_BYTES = 260
@@ -40,7 +40,7 @@ _SURE = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class IndexEstimate:
     """What an index with given parameters finds and costs.
 
     Attributes
@@ -93,14 +93,14 @@ class Tuning:
     query_seconds: float
 
 
-def tune(
+def estimate(
     *,
     far: float | None = None,
     documents: int = 1_000_000,
     sample: Iterable[Any] | None = None,
     tokenizer: str = "",
     **options: Unpack[Parameters],
-) -> Tuning:
+) -> IndexEstimate:
     """Estimate what an index would find and cost, without creating it.
 
     Parameters
@@ -120,7 +120,7 @@ def tune(
         A value is out of range, or ``far`` is not farther than the threshold.
     """
     check_whole("documents", documents, 2)
-    check_parameters("tune", options, "far", "documents", "sample", "tokenizer")
+    check_parameters("estimate", options, "far", "documents", "sample", "tokenizer")
     params = params_for(CreateOptions(tokenizer=tokenizer, **options), sample)
     if far is None:
         far = params.curve.twice_as_far(params.threshold)
@@ -141,7 +141,7 @@ def tune(
     candidates = documents * candidate_probability(p2, params.bands, params.rows)
     signing = SCHEMES[params.scheme].seconds(params.num_perm, params.dim)
     postings = params.bands + 1
-    return Tuning(
+    return IndexEstimate(
         params=params,
         near=params.threshold,
         far=far,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb import Index, IndexParams, ParameterError, tune
+from lshdb import Index, IndexParams, ParameterError, estimate
 from lshdb.params.index_params import FORMAT, candidate_probability, choose_bands
 from tests.chosen import choose_params
 
@@ -441,4 +441,4 @@ def test_the_type_and_the_sample_may_be_those_of_an_array(tmp_path: Path) -> Non
 def test_far_is_a_number() -> None:
     for far in ("x", True, [1]):
         with pytest.raises(ParameterError, match=r"far is .*expected a number"):
-            tune(metric="l2", dim=3, threshold=1, far=far)  # type: ignore[arg-type]
+            estimate(metric="l2", dim=3, threshold=1, far=far)  # type: ignore[arg-type]

@@ -21,13 +21,15 @@ def functions(path: Path) -> dict[str, Callable[..., Any]]:
     return {
         "deduplicate": lambda **given: lshdb.deduplicate(TEXTS, **given),
         "advise": lambda **given: lshdb.advise(enumerate(TEXTS), **given),  # type: ignore[arg-type]
-        "tune": lshdb.tune,
+        "estimate": lshdb.estimate,
         "Index.open": lambda **given: Index.open(index.path, **given),
         "Index.reindex": lambda **given: index.reindex(path / "new.lshdb", **given),
     }
 
 
-@pytest.mark.parametrize("name", ["deduplicate", "advise", "tune", "Index.open", "Index.reindex"])
+@pytest.mark.parametrize(
+    "name", ["deduplicate", "advise", "estimate", "Index.open", "Index.reindex"]
+)
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -51,7 +53,7 @@ def test_keywords_of_the_function_itself_are_suggested() -> None:
         with pytest.raises(UnknownParameterError, match=f"did you mean '{meant}'"):
             lshdb.deduplicate(TEXTS, **{given: "first"})  # type: ignore[call-overload]
     with pytest.raises(UnknownParameterError, match="did you mean 'documents'"):
-        lshdb.tune(document=5)  # type: ignore[call-arg]
+        lshdb.estimate(document=5)  # type: ignore[call-arg]
     with pytest.raises(UnknownParameterError, match="did you mean 'tokenizer'"):
         lshdb.advise([], tokeniser="x")  # type: ignore[call-arg]
 
@@ -61,3 +63,11 @@ def test_every_parameter_is_known() -> None:
     assert given.keys() <= Parameters.__annotations__.keys()
     assert lshdb.deduplicate(TEXTS, **given) == TEXTS
     assert {*Parameters.__annotations__} == {*CreateOptions.__dataclass_fields__} - {"tokenizer"}
+
+
+def test_former_names_still_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"lshdb\.tune is called lshdb\.estimate now"):
+        assert lshdb.tune is lshdb.estimate
+    with pytest.warns(DeprecationWarning, match=r"lshdb\.Tuning is called lshdb\.IndexEstimate"):
+        assert lshdb.Tuning is lshdb.IndexEstimate
+    assert not {"tune", "Tuning"} & {*lshdb.__all__, *dir(lshdb)}
