@@ -39,18 +39,16 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from lshdb.kernel import compiled, lookup_tables, reference
+from lshdb.kernel.lookup_tables import SCHEMES, unit_number
+from lshdb.kernel.random_numbers import Purpose, keys
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.shingling.normalise import APART, COMPLEX, table_entry
-from lshdb.signatures import kernels
 from lshdb.signatures.banding import reference_agreement, reference_keys
-from lshdb.signatures.minhash import SCHEMES
-from lshdb.signatures.random_numbers import Purpose, keys
 from lshdb.signatures.scan import reference_counts, reference_ranks
-from lshdb.signatures.sets import kernel_unit
-from lshdb.signatures.sharing import reference_sharing, reference_table
-from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices
 from tests.signatures.collisions import words_of_hash, words_that_meet
+from tests.without_kernel import reference_sketch
 
 LONGEST_INPUT = 400
 SECONDS_AN_INPUT = 120
@@ -256,7 +254,7 @@ def at_every_level(kernel: Any, check: Callable[[str], None]) -> None:
 
 def fuzz_contents(kernel: Any, choices: Choices) -> Hashable:
     unit = choices.pick(("word", "char", "byte", "line", "token", "url"))
-    number, k = kernel_unit(unit, choices.pick((5, 1, 2, 3, 9, 64, sys.maxsize)))
+    number, k = unit_number(unit, choices.pick((5, 1, 2, 3, 9, 64, sys.maxsize)))
     bag = bool(choices.number(2))
     scheme, num_perm = choices.pick(tuple(SCHEMES)), any_num_perm(choices)
     seed = choices.pick((5, 0, 2**64 - 1))
@@ -275,17 +273,17 @@ def fuzz_contents(kernel: Any, choices: Choices) -> Hashable:
     sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in contents]
     while num_perm > 1 and sum(map(len, sets)) * num_perm > 1 << 21:
         num_perm //= 2  # the reference takes long
-    constants = kernels.constants(scheme, num_perm, seed)
+    constants = lookup_tables.constants(scheme, num_perm, seed)
     counts = np.array([len(hashes) for hashes in sets], dtype=np.int64)
     rows = Output((len(contents), num_perm), np.uint32).array  # of nothing: left as it is
     if counts.any():
-        rows[counts > 0] = SCHEMES[scheme](
-            np.concatenate(sets), counts[counts > 0], num_perm=num_perm, seed=seed
+        rows[counts > 0] = reference_sketch(
+            scheme, np.concatenate(sets), counts[counts > 0], num_perm, seed
         )
 
     def check(level: str) -> None:
         outputs = Output(rows.shape, np.uint32), Output(counts.shape, np.int64)
-        scheme_number = kernels.SCHEME_NUMBERS[scheme]
+        scheme_number = SCHEMES[scheme]
         kernel.sign_contents(
             contents, number, k, bag, scheme_number, num_perm, constants,
             *(output.array for output in outputs),
@@ -324,7 +322,7 @@ def refuse_surrogates(
 ) -> Hashable:
     """Lone surrogates have no UTF-8: an exception, and never a signature."""
     rows, counts = np.empty((len(contents), 16), np.uint32), np.empty(len(contents), np.int64)
-    constants = kernels.constants("fss", 16, 5)
+    constants = lookup_tables.constants("fss", 16, 5)
     outcomes = set()
 
     def check(level: str) -> None:
@@ -364,7 +362,7 @@ def may_be_left(text: str, fold: bool) -> bool:
 def fuzz_normalise(kernel: Any, choices: Choices) -> Hashable:
     fold = bool(choices.number(2))
     texts = [any_text(choices) for _ in range(choices.number(4))]
-    table, fill, memo, segment = kernels.folding_table(fold)
+    table, fill, memo, segment = lookup_tables.folding_table(fold)
     if choices.rarely(4):
         memo = np.zeros_like(memo)
     steps = NORMALISATION if fold else "ignorable-nfkc-space"
@@ -441,12 +439,12 @@ def fuzz_sketch(kernel: Any, choices: Choices) -> Hashable:
         num_perm //= 2
     expected = np.empty((0, num_perm), dtype=np.uint32)
     if len(lengths):
-        expected = SCHEMES[scheme](hashes, lengths, num_perm=num_perm, seed=3)
-    constants = kernels.constants(scheme, num_perm, 3)
+        expected = reference_sketch(scheme, hashes, lengths, num_perm, 3)
+    constants = lookup_tables.constants(scheme, num_perm, 3)
 
     def check(level: str) -> None:
         rows = Output(expected.shape, np.uint32)
-        number = kernels.SCHEME_NUMBERS[scheme]
+        number = SCHEMES[scheme]
         kernel.sketch(hashes, lengths, number, num_perm, constants, rows.array)
         rows.check()
         what = f"sketch ({level}, {scheme}, {num_perm}) of sets of {lengths.tolist()}"
@@ -465,10 +463,11 @@ def fuzz_sample_weights(kernel: Any, choices: Choices) -> Hashable:
     weights = np.exp(scale * (2.0 * choices.rng().random(len(hashes)) - 1.0))
     while num_perm > 1 and len(hashes) * num_perm > 1 << 20:
         num_perm //= 2
-    expected = sketch_reference(hashes, weights, lengths, num_perm=num_perm, seed=3)
+    expected = np.zeros((len(lengths), num_perm), dtype=np.uint32)
     rows = Output(expected.shape, np.uint32)
     slot_keys = keys(3, Purpose.WEIGHTS, 0, 3 * num_perm)
     logs = np.log(weights)
+    reference.sample_weights(hashes, weights, logs, lengths, num_perm, slot_keys, expected)
     kernel.sample_weights(hashes, weights, logs, lengths, num_perm, slot_keys, rows.array)
     rows.check()
     expect(f"{num_perm} samples of sets of {lengths.tolist()}", rows.array, expected)
@@ -584,7 +583,11 @@ def fuzz_sharing(kernel: Any, choices: Choices) -> Hashable:
     (hashes, counts), (asking, sizes) = any_sets(), any_sets()
     bits, outside = 1 + choices.number(12), choices.rarely(4)
     most, least = choices.pick((1, 2, 10**6)), choices.pick((0.0, 0.3, 1.0))
-    expected = reference_table(hashes, counts, bits)
+    expected = (
+        np.empty(2**bits + 1, np.uint32), np.empty(len(hashes), np.uint64),
+        np.empty(len(hashes), np.uint32),
+    )  # fmt: skip
+    reference.table_sets(hashes, counts, bits, *expected)
     table = Output((2**bits + 1,), np.uint32), Output(hashes.shape, np.uint64)
     owners = Output(hashes.shape, np.uint32)
     arrays = [each.array for each in (*table, owners)]
@@ -600,7 +603,9 @@ def fuzz_sharing(kernel: Any, choices: Choices) -> Hashable:
     found = kernel.find_sharing(bits, *expected, counts, asking, sizes, *wish)
     triples = np.frombuffer(found, dtype=np.int64).reshape(-1, 3)
     order = np.lexsort(triples.T[::-1])
-    right = reference_sharing(bits, *expected, counts, asking, sizes, *wish)
+    right = np.frombuffer(
+        reference.find_sharing(bits, *expected, counts, asking, sizes, *wish), dtype=np.int64
+    ).reshape(-1, 3)
     expect("what sets share", triples[order], right)
     if outside:
         place = choices.number(4)
@@ -631,7 +636,7 @@ def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
 
 def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
     """Arguments that fit; and of each buffer, of how many bytes more or fewer it fits as well."""
-    numbers, row = kernels.constants("fss", 8, 1), np.zeros((2, 8), dtype=np.uint32)
+    numbers, row = lookup_tables.constants("fss", 8, 1), np.zeros((2, 8), dtype=np.uint32)
     two, table = np.zeros(2, dtype=np.int64), np.zeros(0x110000, dtype=np.uint64)
     memo = np.zeros(0x20000, dtype=np.uint64)
     hashes, lengths = np.arange(9, dtype=np.uint64), np.array([4, 5], dtype=np.int64)
@@ -836,7 +841,7 @@ def fuzz_aliases(kernel: Any, choices: Choices) -> Hashable:
         arguments[place] = memory[: arguments[place].nbytes]
     if name == "sketch" and choices.number(2):  # rows as long as the lengths
         arguments[1] = arguments[5] = np.array([4, 5], dtype=np.int64)
-        arguments[2:5] = [choices.number(2), 2, kernels.constants("fss", 2, 1)]
+        arguments[2:5] = [choices.number(2), 2, lookup_tables.constants("fss", 2, 1)]
     try:
         getattr(kernel, name)(*arguments)
     except REFUSALS as error:
@@ -1001,7 +1006,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
     parser.add_argument("--input", type=bytes.fromhex, default=None, help="run only this, in hex")
     options = parser.parse_args()
-    kernel = kernels.compiled()
+    kernel = compiled
     if kernel is None:
         print("there is no compiled kernel to fuzz")
         return 2

@@ -45,9 +45,9 @@ what, *arguments = sys.argv[1:]
 
 
 def check():
-    from lshdb.signatures.kernels import compiled
+    from lshdb.kernel import compiled
 
-    loaded = getattr(compiled(), "__file__", None)
+    loaded = getattr(compiled, "__file__", None)
     if loaded is None or not os.path.samefile(loaded, os.environ["SANITIZED_KERNEL"]):
         sys.exit(f"not the sanitized kernel, but {loaded}")
     ctypes.CDLL(None).__asan_init  # AttributeError without the runtime

@@ -32,6 +32,7 @@ from lshdb.maintain.check import check_index
 from tests.answers import WORDLESS
 from tests.brute import brute_pairs, jaccard, shingle_set
 from tests.conftest import family_corpus, pair_set
+from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
 Corpus = list[tuple[str, str]]
@@ -278,7 +279,7 @@ def test_texts_without_a_word_are_copies_of_the_same_text_alone(
     make_index: Make, parameters: dict[str, Any], compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr("lshdb.signatures.sets.compiled", lambda: None)
+        use_reference(monkeypatch)
     index = make_index(threshold=0.1, **parameters)
     index.add([*WORDLESS, ("word", "a"), ("unseen 1", "\u200b"), ("unseen 2", "\u200b")])
     expected = {(key, f"{key[:-1]}2") for key, _ in WORDLESS if key.endswith("1")}

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Document
+from lshdb.kernel import compiled, kernel
 from lshdb.signatures.family import Family, SignedTexts
-from lshdb.signatures.kernels import compiled
 from lshdb.signatures.sets import split_digests
 from lshdb.storage.tables.bodies import (
     HEADER_BYTES,
@@ -155,7 +155,6 @@ def hash_bodies(bodies: Iterable[Any], codec: BodyCodec | None = None) -> Hashed
 
 def hash_texts(texts: list[str], codec: BodyCodec | None = None) -> HashedBodies:
     """Do the same for texts by the kernel, without the interpreter's lock."""
-    kernel = compiled()
     hashes = bytearray(16 * len(texts))
     headers = None if codec is None else codec.raw_headers
     made = kernel.hash_texts(texts, PERSON_OF_TEXTS, headers, HEADER_BYTES, hashes)
@@ -238,10 +237,9 @@ def row_checksums(columns: Sequence[Sequence[Any]]) -> list[int]:
     columns : sequence of sequences
         Each with a value a row; values as for that function.
     """
-    kernel = compiled()
-    if kernel is not None:
+    if compiled is not None:
         try:
-            sums: list[int] = kernel.row_checksums(tuple(map(tuple, columns)))
+            sums: list[int] = compiled.row_checksums(tuple(map(tuple, columns)))
         except (TypeError, ValueError, OverflowError):  # a float, or what the reference refuses
             pass
         else:

@@ -1,4 +1,10 @@
-"""The steps on texts, rows and bytes in C; ``lshdb.kernel.compiled`` is the built module."""
+"""The steps on texts, rows and bytes that take the time: compiled, or the Python reference.
+
+``compiled`` is the C of this folder, built with the package if there is a C compiler; the files
+``reference*.py`` have the same functions, which give the same bits tens of times more slowly.
+Everybody else takes ``kernel``, which is one of the two, and never asks which. Without the compiled
+one the first use warns, once.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,10 @@ from typing import Any
 from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
 
+__all__ = ["compiled", "kernel", "kernel_name"]
 
-def load() -> Any:
-    """Return the compiled module, or None; warn once per process if it is missing."""
+
+def _built() -> Any:
     try:
         from lshdb.kernel import compiled
     except ImportError as error:
@@ -17,3 +24,19 @@ def load() -> Any:
         return None
     compiled.hear_with(stop_if_told)
     return compiled
+
+
+def _reference() -> Any:
+    from lshdb.kernel import reference
+
+    return reference
+
+
+compiled: Any = _built()
+"""The built module; None if it cannot be imported."""
+kernel: Any = compiled or _reference()
+
+
+def kernel_name() -> str:
+    """Return ``compiled (avx2)`` or similar, or ``reference``."""
+    return f"compiled ({compiled.use_level()})" if compiled else "reference"

@@ -35,6 +35,7 @@ from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.handle import Handle
+from lshdb.kernel import compiled
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import (
     BucketMembers,
@@ -67,7 +68,6 @@ from lshdb.signatures.banding import (
     matching_bands,
 )
 from lshdb.signatures.family import Family
-from lshdb.signatures.kernels import compiled
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -557,7 +557,7 @@ def find_candidates(
         left_out=left_out,
         row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
-        in_buckets=snapshot.has_signatures and compiled() is not None,
+        in_buckets=snapshot.has_signatures and compiled is not None,
     )
     found: Iterator[Edges]
     if snapshot.has_signatures:

@@ -1,7 +1,7 @@
 """Turn shingle hashes and vectors into signature rows. Pure: arrays in, arrays out."""
 
-from lshdb.signatures.kernels import kernel_name
-from lshdb.signatures.minhash import SCHEMES
+from lshdb.kernel import kernel_name
+from lshdb.kernel.lookup_tables import SCHEMES
 from lshdb.signatures.sets import (
     canonical_contents,
     compare_contents,

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
+from lshdb.kernel import compiled
 from lshdb.params.index_params import Cut
 from lshdb.signatures.banding import (
     BUCKET_BITS,
@@ -27,7 +28,6 @@ from lshdb.signatures.banding import (
     bucket_keys,
     content_keys,
 )
-from lshdb.signatures.kernels import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class BandOrders:
     @property
     def reads_files(self) -> bool:
         """Whether :meth:`find` can search a file without having it in memory."""
-        return compiled() is not None
+        return compiled is not None
 
     def keys(
         self, rows: NDArray[np.uint32], contents: dict[int, bytes] | None = None
@@ -113,7 +113,7 @@ class BandOrders:
         bytes or bytearray
             Native int64.
         """
-        kernel, cut = compiled(), self._cut
+        kernel, cut = compiled, self._cut
         if kernel is None or cut["slot_bits"] == 1:
             rows = np.frombuffer(row, dtype="<u4").reshape(1, -1)
             return bucket_keys(rows, **cut).tobytes()
@@ -133,7 +133,7 @@ class BandOrders:
         ndarray of uint32, shape (3, n_orders, n)
             O(n n_orders), and 32 bytes a row besides.
         """
-        kernel = compiled()
+        kernel = compiled
         if kernel is None:
             return reference_sort(keys)
         planes = np.empty((3, keys.shape[1], len(keys)), dtype="<u4")
@@ -209,7 +209,7 @@ class BandOrders:
             It ends too early, names a row that it does not have, or has other contents than were
             written.
         """
-        kernel = compiled()
+        kernel = compiled
         if kernel is None:
             return reference_find(places, keys, limit)
         counts = np.empty(len(keys), dtype=np.int64)
@@ -246,7 +246,7 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        kernel = compiled()
+        kernel = compiled
         if kernel is None:
             return reference_group(places, first, last, limit, above=above)
         found = kernel.group_keys(list(places), first, last, limit, above)
@@ -274,7 +274,7 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        kernel = compiled()
+        kernel = compiled
         if kernel is None:
             return reference_find(places, np.frombuffer(keys, np.int64), limit)[1].tobytes()
         found: bytes = kernel.find_keys(places, keys, limit, bytearray(len(keys)))

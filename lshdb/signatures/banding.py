@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lshdb.arrays import count_bits, np
-from lshdb.signatures.kernels import compiled
-from lshdb.signatures.random_numbers import mix64
+from lshdb.kernel import compiled
+from lshdb.kernel.random_numbers import mix64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def bucket_keys(
     """
     if slot_bits == 1:
         signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         return reference_keys(signatures, bands=bands, rows=rows)
     keys = np.empty((len(signatures), bands), dtype=np.int64)
@@ -231,7 +231,7 @@ def compare_rows(
     IndexError
         A row number is out of range.
     """
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         return reference_agreement(
             left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
@@ -291,7 +291,7 @@ def first_agreements(
     OSError, ValueError
         The file cannot be read, or is too short.
     """
-    found = compiled().agreeing_pairs(
+    found = compiled.agreeing_pairs(
         *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, later, suffices
     )
     return np.frombuffer(found, dtype=np.int64).reshape(-1, 6)

@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits
+from lshdb.kernel.random_numbers import Purpose, mix64, places
 from lshdb.signatures.dense import (
     SLACK,
     TAXICAB,
@@ -52,7 +53,6 @@ from lshdb.signatures.dense import (
     stack,
 )
 from lshdb.signatures.family import Alternatives, Family, Screen
-from lshdb.signatures.random_numbers import Purpose, mix64, places
 from lshdb.signatures.sets import sketch
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from lshdb.arguments import check_items
 from lshdb.arrays import np
 from lshdb.errors import ParameterError
+from lshdb.kernel.random_numbers import key_stream
 from lshdb.params.index_params import IndexParams, check_metric
 from lshdb.params.metrics import METRICS
 from lshdb.shingling import Shingler
 from lshdb.signatures.family import Family
-from lshdb.signatures.random_numbers import key_stream
 
 if TYPE_CHECKING:
     from lshdb.params.options import CreateOptions

@@ -59,6 +59,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.kernel import kernel
+from lshdb.kernel.random_numbers import Purpose, cauchy, gaussian, signs, uniform
 from lshdb.signatures.dense import (
     COSINE,
     EUCLIDEAN,
@@ -69,8 +71,6 @@ from lshdb.signatures.dense import (
     stack,
 )
 from lshdb.signatures.family import Alternatives
-from lshdb.signatures.kernels import compiled
-from lshdb.signatures.random_numbers import Purpose, cauchy, gaussian, signs, uniform
 
 if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
@@ -84,7 +84,6 @@ __all__ = [
     "SideFamily",
     "StableFamily",
     "flips",
-    "transform",
     "upper_tail",
 ]
 
@@ -257,31 +256,6 @@ _ROUNDS = 3
 _CACHED_BYTES = 1 << 20
 
 
-def transform(rows: Floats) -> None:
-    """Apply the Walsh-Hadamard transform to each row, in place and not normalised.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, D)
-        D a power of two; in C order.
-    """
-    n, size = rows.shape
-    kernel = compiled()
-    if kernel is not None:
-        kernel.walsh_hadamard(rows, size)
-        return
-    columns = np.ascontiguousarray(rows.T)
-    spare = np.empty_like(columns)
-    half = 1
-    while half < size:
-        halves, made = (array.reshape(size // (2 * half), 2, half, n) for array in (columns, spare))
-        np.add(halves[:, 0], halves[:, 1], out=made[:, 0])
-        np.subtract(halves[:, 0], halves[:, 1], out=made[:, 1])
-        columns, spare = spare, columns
-        half *= 2
-    rows[:] = columns.T
-
-
 class HadamardFamily(SideFamily):
     """Scheme ``hadamard``.
 
@@ -310,10 +284,10 @@ class HadamardFamily(SideFamily):
         vectors = np.zeros((n, 1, self._size), dtype=np.float64)
         vectors[:, 0, : self.dim] = stack(rows)
         products = vectors * self._flips[:, 0]
-        transform(products.reshape(-1, self._size))
+        kernel.walsh_hadamard(products, self._size)
         for number in range(1, _ROUNDS):
             products *= self._flips[:, number]
-            transform(products.reshape(-1, self._size))
+            kernel.walsh_hadamard(products, self._size)
         return products.reshape(n, -1)[:, : self.params.num_perm]
 
     def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import compiled
 
 __all__ = ["count_in_rows", "least_equal", "probability_of", "rank_counts"]
 
@@ -59,7 +59,7 @@ def count_in_rows(
     their own. A row of 1,024 bits takes 5 to 8 ns in the kernel with AVX2, and one of 128 words
     some 25 ns.
     """
-    kernel = compiled()
+    kernel = compiled
     if kernel is not None:
         words, width = queries.shape[1], counts.shape[1]
         kernel.count_in_rows(queries, rows, words, slot_bits, width, first, counts)
@@ -107,7 +107,7 @@ def rank_counts(counts: Counts, least: int, most: int) -> tuple[NDArray[np.int64
     found : int
         How many counts are at least ``least``. O(n): 2 ns each.
     """
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         return reference_ranks(counts, least, most)
     best = np.empty(min(most, len(counts)), dtype=np.int64)

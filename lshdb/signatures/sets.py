@@ -5,7 +5,7 @@ also the exact value: (J1, J2, J1, J2)-sensitive for any two similarities. The s
 ``minhash.py``; :mod:`lshdb.shingling` turns texts into shingles.
 
 The functions behind the family take many contents at once. The kernel does all steps of a content
-together: words, shingles, hashes, sketch. The reference, without a kernel, goes step by step.
+together: words, shingles, hashes, sketch.
 """
 
 from __future__ import annotations
@@ -17,9 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import validate_body
 from lshdb.arrays import distinct, np
+from lshdb.kernel import compiled, kernel
+from lshdb.kernel.lookup_tables import (
+    SCHEMES,
+    constants,
+    folding_table,
+    give_memo,
+    kinds_table,
+    take_memo,
+    unit_number,
+)
 from lshdb.shingling import (
     NORMALISATION,
-    URL_UNITS,
     Content,
     Shingler,
     canonical_content,
@@ -30,16 +39,6 @@ from lshdb.shingling import (
     shingle_texts,
 )
 from lshdb.signatures.family import Agreeing, Family, SignedQuery, SignedTexts
-from lshdb.signatures.kernels import (
-    SCHEME_NUMBERS,
-    compiled,
-    constants,
-    folding_table,
-    give_memo,
-    kinds_table,
-    take_memo,
-)
-from lshdb.signatures.minhash import SCHEMES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +80,7 @@ class SetFamily(Family):
     @property
     def takes_texts(self) -> bool:
         """Whether the kernel does all steps of a text."""
-        return self._fold is not None and compiled() is not None
+        return self._fold is not None
 
     @property
     def _fold(self) -> bool | None:
@@ -148,13 +147,13 @@ class SetFamily(Family):
         unassigned, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         rows = np.zeros((n, params.num_perm), dtype=np.uint32)
         table, fill, _, segment = folding_table(fold)
-        unit, k = kernel_unit(shingler.unit, shingler.k)
+        unit, k = unit_number(shingler.unit, shingler.k)
         memo = take_memo(fold=fold)
         try:
-            compiled().sign_texts(
+            kernel.sign_texts(
                 list(texts), fold, table, fill, memo, segment,
                 partial(normalise, steps=shingler.normalisation), *kinds_table(), person,
-                unit, k, shingler.bag, SCHEME_NUMBERS[params.scheme], params.num_perm,
+                unit, k, shingler.bag, SCHEMES[params.scheme], params.num_perm,
                 constants(params.scheme, params.num_perm, params.seed),
                 hashes, unassigned, rows, counts,
             )  # fmt: skip
@@ -163,29 +162,28 @@ class SetFamily(Family):
         return SignedTexts(split_digests(hashes), unassigned.tolist(), rows, counts)
 
     def sign_query(self, content: Any) -> SignedQuery | None:
-        """Shingle, sign and cut one text; None for tokens, and without a kernel."""
-        kernel = compiled()
-        if kernel is None or not isinstance(content, str) or sys.byteorder != "little":
+        """Shingle, sign and cut one text; None for tokens."""
+        if compiled is None or not isinstance(content, str) or sys.byteorder != "little":
             return None
         params, shingler = self.params, self.shingler
         numbers = constants(params.scheme, params.num_perm, params.seed)
         return SignedQuery(
             *kernel.sign_query(
-                content, *kernel_unit(shingler.unit, shingler.k), shingler.bag,
-                SCHEME_NUMBERS[params.scheme], params.num_perm, numbers, params.bands, params.rows,
+                content, *unit_number(shingler.unit, shingler.k), shingler.bag,
+                SCHEMES[params.scheme], params.num_perm, numbers, params.bands, params.rows,
             )
         )  # fmt: skip
 
     def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
-        """Cut a row, and shingle a text; None for tokens, and without a kernel."""
-        kernel, shingler, params = compiled(), self.shingler, self.params
-        if kernel is None or not isinstance(content, str | None) or sys.byteorder != "little":
+        """Cut a row, and shingle a text; None for tokens."""
+        shingler, params = self.shingler, self.params
+        if compiled is None or not isinstance(content, str | None) or sys.byteorder != "little":
             return None
         keys = bytearray(8 * params.bands)
         kernel.bucket_keys(row, params.num_perm, params.bands, params.rows, keys)
         if content is None:
             return SignedQuery(b"", row, keys)
-        unit = kernel_unit(shingler.unit, shingler.k)
+        unit = unit_number(shingler.unit, shingler.k)
         return SignedQuery(kernel.shingle_text(content, *unit, shingler.bag), row, keys)
 
     def agreeing(
@@ -193,7 +191,7 @@ class SetFamily(Family):
     ) -> Agreeing:
         """Compare rows in the kernel, in memory or as they are read."""
         params = self.params
-        found: Agreeing = compiled().compare_found(
+        found: Agreeing = kernel.compare_found(
             query.row, ids, least, source, offset, n, params.num_perm, params.bands, params.rows
         )
         return found
@@ -203,8 +201,8 @@ class SetFamily(Family):
         shingler = self.shingler
         if all(isinstance(one, str) and len(one) <= _LONG for one in contents):
             size = len(query.point) // 8
-            unit = kernel_unit(shingler.unit, shingler.k)
-            shared = compiled().share_with(query.point, list(contents), *unit, shingler.bag)
+            unit = unit_number(shingler.unit, shingler.k)
+            shared = kernel.share_with(query.point, list(contents), *unit, shingler.bag)
             return [common / (size + other - common) for common, other in shared]
         point = np.sort(np.frombuffer(query.point, np.uint64))
         levels: list[float] = self.levels([point] * len(contents), self.points(contents)).tolist()
@@ -238,17 +236,9 @@ def exact_similarity(left: Hashes, right: Hashes) -> float:
 
     O(n log m) for n <= m.
     """
-    if len(left) > len(right):
-        left, right = right, left
-    if not len(left):
+    if not len(left) or not len(right):
         return 0.0
-    kernel = compiled()
-    if kernel is not None:
-        common = kernel.count_common(left, right)
-        return float(common / (len(left) + len(right) - common))
-    places = np.searchsorted(right, left)
-    places[places == len(right)] = len(right) - 1
-    common = int(np.count_nonzero(right[places] == left))
+    common: int = kernel.count_common(left, right)
     return common / (len(left) + len(right) - common)
 
 
@@ -274,12 +264,7 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
     runs of characters that do not normalise alone.
     """
     steps = NORMALISATION if fold else "ignorable-nfkc-space"
-    kernel = compiled()
-    if kernel is None:
-        return [normalise(text, steps) for text in texts]
-    done: list[str] = kernel.normalise(list(texts), fold, *folding_table(fold))
-    if None not in done:
-        return done
+    done: list[str | None] = kernel.normalise(list(texts), fold, *folding_table(fold))
     return [
         normalise(text, steps) if normalised is None else normalised
         for text, normalised in zip(texts, done, strict=True)
@@ -295,17 +280,11 @@ def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Co
     return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]
 
 
-def kernel_unit(unit: str, k: int) -> tuple[int, int]:
-    """Return the kernel's number of a unit, and k; the lines of URLs' content are shingles."""
-    return (_UNIT_NUMBERS["line"], 1) if unit in URL_UNITS else (_UNIT_NUMBERS[unit], k)
-
-
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
     """Return sorted distinct hashes: as :func:`lshdb.shingling.shingle_hashes`, but faster."""
-    kernel = compiled()
-    if kernel is None or not isinstance(content, str):
+    if not isinstance(content, str):
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
-    hashes = np.frombuffer(kernel.shingle_text(content, *kernel_unit(unit, k), bag), np.uint64)
+    hashes = np.frombuffer(kernel.shingle_text(content, *unit_number(unit, k), bag), np.uint64)
     hashes.sort()
     return hashes
 
@@ -327,12 +306,9 @@ def shingle_contents(
         The sorted distinct hashes of each content, one content after the other.
     counts : ndarray of int64, shape (len(contents),)
     """
-    kernel = compiled()
     counts = np.zeros(len(contents), dtype=np.int64)
-    if kernel is not None and all(
-        isinstance(content, str) and len(content) <= _LONG for content in contents
-    ):
-        hashes = kernel.shingle_texts(list(contents), *kernel_unit(unit, k), bag, counts)
+    if all(isinstance(content, str) and len(content) <= _LONG for content in contents):
+        hashes = kernel.shingle_texts(list(contents), *unit_number(unit, k), bag, counts)
         return np.frombuffer(hashes, dtype=np.uint64), counts
     points = [shingle_content(content, unit=unit, k=k, bag=bag) for content in contents]
     counts[:] = [len(point) for point in points]
@@ -362,11 +338,6 @@ def compare_sets(
         O(sizes of the sets).
     """
     sizes = sets[left, 2] + sets[right, 2]
-    kernel = compiled()
-    if kernel is None:
-        values = [parts[part][begin : begin + size] for part, begin, size in sets.tolist()]
-        both = zip(left.tolist(), right.tolist(), strict=True)
-        return np.array([exact_similarity(values[one], values[other]) for one, other in both])
     common = np.empty(len(left), dtype=np.int64)
     kernel.compare_sets(list(parts), np.ascontiguousarray(sets), left, right, common)
     similarities: NDArray[np.float64] = common / np.maximum(sizes - common, 1)
@@ -380,13 +351,12 @@ def compare_contents(
 
     O(both texts). Their Jaccard similarity is common / (left + right - common).
     """
-    kernel = compiled()
-    if kernel is not None and isinstance(left, str) and isinstance(right, str):
+    if isinstance(left, str) and isinstance(right, str):
         if len(left) + len(right) > _LONG:  # sorted hashes take a third of the memory
             points = [shingle_content(one, unit=unit, k=k, bag=bag) for one in (left, right)]
             return kernel.count_common(*points), len(points[0]), len(points[1])
         numbers: tuple[int, int, int]
-        numbers = kernel.compare_texts(left, right, *kernel_unit(unit, k), bag)
+        numbers = kernel.compare_texts(left, right, *unit_number(unit, k), bag)
         return numbers
     sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in (left, right)]
     # Sorted, and not as numbers in a Python set, which chosen hashes can make slow.
@@ -433,34 +403,21 @@ def sign_contents(
         np.zeros((len(contents), num_perm), dtype=np.uint32),
         np.zeros(len(contents), dtype=np.int64),
     )
-    kernel = compiled()
-    numbers = constants(scheme, num_perm, seed)
+    number, width = unit_number(unit, k)
 
-    if kernel is not None:
-        number, width = kernel_unit(unit, k)
+    def fill(some: list[Any], k: int, into: tuple[Any, Any]) -> None:
+        numbers = constants(scheme, num_perm, seed)
+        kernel.sign_contents(some, number, k, bag, SCHEMES[scheme], num_perm, numbers, *into)
 
-        def by_kernel(some: list[Any], k: int, into: tuple[Any, Any]) -> None:
-            kernel.sign_contents(
-                some, number, k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, *into
-            )
-
-        if frozenset in map(type, contents):
-            ordered = [[] if isinstance(one, frozenset) else one for one in contents]
-            by_kernel(ordered, width, (rows, counts))
-            places = [place for place, one in enumerate(contents) if isinstance(one, frozenset)]
-            of_sets = np.zeros_like(rows, shape=(len(places), num_perm)), np.zeros(len(places), "q")
-            by_kernel([list(contents[place]) for place in places], 1, of_sets)
-            rows[places], counts[places] = of_sets
-        else:
-            by_kernel(list(contents), width, (rows, counts))
-        return rows, counts
-    sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in contents]
-    counts[:] = [len(hashes) for hashes in sets]
-    filled = counts > 0
-    if filled.any():
-        rows[filled] = sign(
-            [hashes for hashes in sets if len(hashes)], scheme=scheme, num_perm=num_perm, seed=seed
-        )
+    if frozenset in map(type, contents):
+        ordered = [[] if isinstance(one, frozenset) else one for one in contents]
+        fill(ordered, width, (rows, counts))
+        places = [place for place, one in enumerate(contents) if isinstance(one, frozenset)]
+        of_sets = np.zeros_like(rows, shape=(len(places), num_perm)), np.zeros(len(places), "q")
+        fill([list(contents[place]) for place in places], 1, of_sets)
+        rows[places], counts[places] = of_sets
+    else:
+        fill(list(contents), width, (rows, counts))
     return rows, counts
 
 
@@ -511,11 +468,8 @@ def sketch(
     num_perm: int,
     seed: int,
 ) -> NDArray[np.uint32]:
-    """Sketch concatenated sets: as the schemes' own ``sketch``, but faster."""
-    kernel = compiled()
-    if kernel is None:
-        return SCHEMES[scheme](hashes, lengths, num_perm=num_perm, seed=seed)
+    """Sketch concatenated sets."""
     rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
     numbers = constants(scheme, num_perm, seed)
-    kernel.sketch(hashes, lengths, SCHEME_NUMBERS[scheme], num_perm, numbers, rows)
+    kernel.sketch(hashes, lengths, SCHEMES[scheme], num_perm, numbers, rows)
     return rows

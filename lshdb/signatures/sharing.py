@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import kernel
 
 __all__ = ["MOST_VALUES", "SetTable"]
 
@@ -51,12 +51,6 @@ class SetTable:
     def __init__(self, hashes: Hashes, counts: Ids) -> None:
         self.sizes = np.ascontiguousarray(counts, dtype=np.int64)
         self._bits = min(max(len(hashes).bit_length() - 1, 1), _MOST_BITS)
-        kernel = compiled()
-        if kernel is None:
-            self._starts, self._values, self._owners = reference_table(
-                hashes, self.sizes, self._bits
-            )
-            return
         self._starts = np.empty(2**self._bits + 1, dtype=np.uint32)
         self._values = np.empty(len(hashes), dtype=np.uint64)
         self._owners = np.empty(len(hashes), dtype=np.uint32)
@@ -98,72 +92,10 @@ class SetTable:
         most = len(self.sizes) + 1 if most is None else most
         below = math.inf if below is None else below
         counts = np.ascontiguousarray(counts, dtype=np.int64)
-        kernel = compiled()
-        if kernel is None:
-            triples = reference_sharing(
-                self._bits, self._starts, self._values, self._owners, self.sizes,
-                hashes, counts, is_part, most, least, below,
-            )  # fmt: skip
-        else:
-            found = kernel.find_sharing(
-                self._bits, self._starts, self._values, self._owners, self.sizes,
-                hashes, counts, is_part, most, least, below,
-            )  # fmt: skip
-            triples = np.frombuffer(found, dtype=np.int64).reshape(-1, 3)
-        asking, sets, common = triples.T
+        triples = kernel.find_sharing(
+            self._bits, self._starts, self._values, self._owners, self.sizes,
+            hashes, counts, is_part, most, least, below,
+        )  # fmt: skip
+        asking, sets, common = np.frombuffer(triples, dtype=np.int64).reshape(-1, 3).T
         either = counts[asking] if is_part else counts[asking] + self.sizes[sets] - common
         return asking, sets, common / either
-
-
-def reference_table(
-    hashes: Hashes, counts: Ids, bits: int
-) -> tuple[NDArray[np.uint32], Hashes, NDArray[np.uint32]]:
-    """Return starts, values and owners by NumPy alone; what the kernel's table must equal."""
-    if (counts < 0).any() or counts.sum() != len(hashes):
-        raise ValueError("the counts do not fit the hashes")
-    buckets = (hashes >> np.uint64(64 - bits)).astype(np.int64)
-    order = np.argsort(buckets, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=2**bits))])
-    owners = np.repeat(np.arange(len(counts)), counts)
-    return starts.astype(np.uint32), hashes[order], owners[order].astype(np.uint32)
-
-
-def reference_sharing(
-    bits: int,
-    starts: NDArray[np.uint32],
-    values: Hashes,
-    owners: NDArray[np.uint32],
-    sizes: Ids,
-    hashes: Hashes,
-    counts: Ids,
-    is_part: bool,
-    most: int,
-    least: float,
-    below: float,
-) -> Ids:
-    """Return (probe, set, shared values) by NumPy alone, in order of probe and, in it, of set.
-
-    The kernel gives the same triples, those of a probe in any order.
-    """
-    triples = [np.empty((0, 3), dtype=np.int64)]
-    ends = np.cumsum(counts)
-    for probe, (end, size) in enumerate(zip(ends.tolist(), counts.tolist(), strict=True)):
-        own = hashes[end - size : end]
-        buckets = (own >> np.uint64(64 - bits)).astype(np.int64)
-        met = [np.empty(0, dtype=np.int64)]
-        for bucket, value in zip(buckets.tolist(), own.tolist(), strict=True):
-            places = slice(int(starts[bucket]), int(starts[bucket + 1]))
-            met.append(owners[places][values[places] == value].astype(np.int64))
-        sets, common = np.unique(np.concatenate(met), return_counts=True)
-        either = np.full(len(sets), size) if is_part else size + sizes[sets] - common
-        levels = common / either
-        near = levels < below
-        sets, common, levels = sets[near], common[near], levels[near]
-        lowest = least
-        if most < len(sets):
-            lowest = max(least, float(np.partition(levels, len(sets) - most)[len(sets) - most]))
-        keep = levels >= lowest
-        triples.append(
-            np.stack([np.full(int(keep.sum()), probe), sets[keep], common[keep]], axis=1)
-        )
-    return np.concatenate(triples)

@@ -39,6 +39,8 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import lone_surrogate, validate_body
 from lshdb.arrays import order_of, sorted_texts
+from lshdb.kernel import kernel
+from lshdb.kernel.random_numbers import Purpose, keys
 from lshdb.shingling import (
     URL_UNITS,
     Shingler,
@@ -48,24 +50,16 @@ from lshdb.shingling import (
     shingle_texts,
 )
 from lshdb.signatures.family import Family
-from lshdb.signatures.kernels import compiled
-from lshdb.signatures.random_numbers import GOLDEN, Purpose, keys, mix64, to_uniform
 from lshdb.signatures.sets import canonical_contents
 
 if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
 
-__all__ = ["MAX_WEIGHT", "MIN_WEIGHT", "WeightedFamily", "sketch", "sketch_reference"]
+__all__ = ["MAX_WEIGHT", "MIN_WEIGHT", "WeightedFamily", "sketch"]
 
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
-
-_CELLS = 1 << 16
-"""Elements times slots per step: half a MiB per array."""
-_SLACK = 1.0 + 1e-9
-"""Slack on the bounds, for rounding."""
-_LOW32, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def sketch(
@@ -93,91 +87,13 @@ def sketch(
 
     Notes
     -----
-    The kernel does it without the interpreter's lock; without a kernel NumPy does it. The two
-    differ only if two a, or a level and its bound, are equal to 1e-15, because libraries round
-    logarithms differently.
+    Without the interpreter's lock. The compiled kernel and the reference differ only if two a, or a
+    level and its bound, are equal to 1e-15, because libraries round logarithms differently.
     """
-    kernel = compiled()
-    if kernel is None:
-        return sketch_reference(hashes, weights, lengths, num_perm=num_perm, seed=seed)
     slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm)
     rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
     kernel.sample_weights(hashes, weights, np.log(weights), lengths, num_perm, slot_keys, rows)
     return rows
-
-
-def sketch_reference(
-    hashes: Words, weights: Floats, lengths: NDArray[np.int64], *, num_perm: int, seed: int
-) -> NDArray[np.uint32]:
-    """Sketch as :func:`sketch` does, by NumPy: about 40 ns per element and slot."""
-    slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm).reshape(num_perm, 3).T
-    rows = np.zeros((len(lengths), num_perm), dtype=np.uint32)
-    owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-    best = np.full((len(lengths), num_perm), np.inf)
-    step = max(1, _CELLS // num_perm)
-    for begin in range(0, len(hashes), step):
-        block = slice(begin, begin + step)
-        owner = owners[block]
-        firsts = np.flatnonzero(np.diff(owner, prepend=-1))
-        sets = owner[firsts]
-        found, values = _sample(hashes[block], weights[block], firsts, slot_keys)
-        closer = found < best[sets]
-        best[sets] = np.where(closer, found, best[sets])
-        rows[sets] = np.where(closer, values, rows[sets])
-    return rows
-
-
-def _sample(
-    hashes: Words, weights: Floats, firsts: NDArray[np.int64], slot_keys: Words
-) -> tuple[Floats, NDArray[np.uint32]]:
-    """Return the smallest ln a of each set and slot, and the stored value of its element and level.
-
-    Parameters
-    ----------
-    hashes, weights : ndarray, shape (n,)
-    firsts : ndarray of int64, shape (m,)
-        The first element of each set.
-    slot_keys : ndarray of uint64, shape (3, num_perm)
-    """
-    num_perm = slot_keys.shape[1]
-    groups = np.zeros(len(hashes), dtype=np.int64)
-    groups[firsts] = 1
-    groups = np.cumsum(groups) - 1
-    c = -np.log(_product(mix64(hashes[:, None] ^ slot_keys[0])))
-    q = _product(mix64(hashes[:, None] ^ slot_keys[1]))
-    upper = c / weights[:, None]
-    limit = np.minimum.reduceat(upper, firsts, axis=0) * _SLACK
-    upper *= q  # the lower bounds
-    element, slot = np.nonzero(upper <= limit[groups])
-
-    x = hashes[element]
-    r = -np.log(q[element, slot])
-    b = to_uniform(mix64(x ^ slot_keys[2, slot]))
-    t = np.floor(np.log(weights)[element] / r + b)
-    log_a = np.log(c[element, slot]) - r * (t - b + 1.0)
-    place = groups[element] * num_perm + slot
-    best = np.full(len(firsts) * num_perm, np.inf)
-    np.minimum.at(best, place, log_a)
-    chosen = np.flatnonzero(log_a == best[place])[::-1]  # the first of equals is written last
-    values = np.zeros(len(best), dtype=np.uint32)
-    values[place[chosen]] = _stored(x[chosen], t[chosen])
-    return best.reshape(-1, num_perm), values.reshape(-1, num_perm)
-
-
-def _product(words: Words) -> Floats:
-    """Multiply the two halves of each word as numbers in (0, 1)."""
-    product = (words >> _32).astype(np.float64)
-    product += 0.5
-    low = (words & _LOW32).astype(np.float64)
-    low += 0.5
-    product *= low
-    product *= 2.0**-64
-    return product
-
-
-def _stored(x: Words, t: Floats) -> NDArray[np.uint32]:
-    """Return the slot values for sampled elements x at levels t."""
-    return mix64(x + t.astype(np.int64).astype(np.uint64) * np.uint64(GOLDEN)).astype(np.uint32)
 
 
 Weighted = tuple[NDArray[np.uint64], NDArray[np.float64]]

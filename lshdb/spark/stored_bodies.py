@@ -24,7 +24,6 @@ from lshdb.arrays import sorted_texts
 from lshdb.ingest.batch import hash_bodies, hash_texts
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.family import Family
-from lshdb.signatures.kernels import compiled
 from lshdb.spark.signing import Recipe, bodies_of, mapped, spread
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.bodies import hash_body, raw_body
@@ -169,7 +168,7 @@ def _hashed(family: Family, column: pa.Array) -> tuple[list[Any], list[bytes]]:
         bodies = family.contents(bodies)
     elif _are_weights(column):
         bodies = [{token: body[token] for token in sorted_texts(body)} for body in bodies]
-    elif pa.types.is_string(column.type) and compiled() is not None:
+    elif pa.types.is_string(column.type):
         return bodies, hash_texts(bodies).hashes
     return bodies, hash_bodies(bodies).hashes
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks import plot_minima
+from lshdb.kernel.lookup_tables import SCHEMES
 from lshdb.signatures import sign
-from lshdb.signatures.minhash import SCHEMES
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "concepts" / "min-wise.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from lshdb import Document, Index, Rejected, read_documents
 from lshdb.documents import Block, DocumentStream
 from lshdb.documents.formats import jsonl
 from lshdb.documents.io import streams
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import compiled
 from lshdb.signatures.sets import SetFamily
 
-pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled kernel")
+pytestmark = pytest.mark.skipif(compiled is None, reason="no compiled kernel")
 
 Items = list[Document | Rejected]
 
@@ -477,4 +477,4 @@ def test_an_error_in_a_part_leaves_whole_batches(
 )
 def test_calls_that_cannot_be_right(at: int, longest: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        compiled().scan_lines(b"12345678", at, 0, "f:", "id", "text", longest, [], [], [])
+        compiled.scan_lines(b"12345678", at, 0, "f:", "id", "text", longest, [], [], [])

@@ -49,7 +49,7 @@ def preload() -> None:
         "tests.fault.steps",
     ):
         importlib.import_module(name)
-    importlib.import_module("lshdb.signatures.kernels").compiled()
+    importlib.import_module("lshdb.kernel")
 
 
 def tell(kind: str, what: Any) -> str:

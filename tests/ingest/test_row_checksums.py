@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from lshdb.ingest import batch
 from lshdb.ingest.batch import row_checksums
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled
 from lshdb.storage.tables.records import row_checksum
 
 pytestmark = pytest.mark.fast
-kernel = kernels.compiled()
+kernel = compiled
 needs_kernel = pytest.mark.skipif(kernel is None, reason="no kernel")
 
 VALUES = st.one_of(
@@ -89,7 +89,7 @@ def test_rows_have_the_checksum_that_the_format_promises(
     monkeypatch: pytest.MonkeyPatch, has_kernel: bool
 ) -> None:
     if not has_kernel:
-        monkeypatch.setattr(batch, "compiled", lambda: None)
+        monkeypatch.setattr(batch, "compiled", None)
     row = b'[1,"a\\"\\u001f\xc3\xbc",null,"00ff",-7]'
     assert row_checksums([[1], ['a"\x1fü'], [None], [b"\x00\xff"], [-7]]) == [zlib.crc32(row)]
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from lshdb import Answer, DamageError, Document, Index, Neighbor, ParameterError
+from lshdb.kernel import compiled
 from lshdb.search import all_texts
-from lshdb.signatures import kernels, sharing
+from lshdb.signatures import sharing
 from tests.brute import jaccard, shingle_set
 from tests.conftest import edited, family_corpus
 from tests.raw import change
+from tests.without_kernel import use_reference
 
 WORDS = 2
 Corpus = dict[str, str]
@@ -56,7 +58,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "compiled", lambda: None)
+    use_reference(monkeypatch)
 
 
 def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +227,7 @@ def test_a_table_is_kept_while_many_ask(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(made) == 1
 
 
-@pytest.mark.skipif(kernels.compiled() is None, reason="no compiler made the kernel")
+@pytest.mark.skipif(compiled is None, reason="no compiler made the kernel")
 def test_every_document_above_the_threshold_is_among_the_nearest(tmp_path: Path) -> None:
     """What stored pairs list is part of what all texts give, in the same order."""
     with Index.create(tmp_path / "a.lshdb", threshold=0.4, bands=128, rows=1) as index:

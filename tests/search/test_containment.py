@@ -12,9 +12,9 @@ import pytest
 
 from lshdb import Document, Index, ParameterError
 from lshdb.search import all_texts
-from lshdb.signatures import sharing
 from tests.brute import shingle_set
 from tests.conftest import make_text
+from tests.without_kernel import use_reference
 
 Corpus = dict[str, str]
 K = 3
@@ -89,7 +89,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "compiled", lambda: None)
+    use_reference(monkeypatch)
 
 
 @pytest.mark.parametrize("way", [plainly, in_blocks, without_kernel])

@@ -177,7 +177,7 @@ def test_units_bags_and_a_tokenizer(
     make_index: Make, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr("lshdb.signatures.banding.compiled", lambda: None)
+        monkeypatch.setattr("lshdb.signatures.banding.compiled", None)
     commas = Tokenizer(lambda text: text.split(","), name="commas", version="1")
     for number, options in enumerate(
         ({"unit": "char"}, {"unit": "url"}, {"tokenizer": commas, "k": 1}, {"bag": True, "k": 1})

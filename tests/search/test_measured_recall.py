@@ -17,6 +17,7 @@ from lshdb import Index, MeasuredRecall, ParameterError, RecallSlice, TextNotSto
 from lshdb.search import all_rows, all_texts, measured_recall
 from tests.conftest import family_corpus, make_text, pair_set
 from tests.raw import change, rows_of
+from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
 CORPUS = family_corpus(3, families=14)
@@ -108,8 +109,9 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("signatures.sharing", "signatures.banding", "search.pairs"):
-        monkeypatch.setattr(f"lshdb.{module}.compiled", lambda: None)
+    use_reference(monkeypatch)
+    for module in ("signatures.banding", "search.pairs"):
+        monkeypatch.setattr(f"lshdb.{module}.compiled", None)
 
 
 WAYS = [plainly, in_blocks, without_kernel]

@@ -103,7 +103,7 @@ def test_held_rows_read_rows_threads_and_the_reference_answer_alike(
         assert answers(2) == expected
         monkeypatch.setattr(row_file, "MOST_HELD_BYTES", 0)
         assert answers(3) == expected
-        monkeypatch.setattr(scan, "compiled", lambda: None)
+        monkeypatch.setattr(scan, "compiled", None)
         assert answers(1) == expected
 
 

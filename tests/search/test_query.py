@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, Index, LshdbError
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import compiled
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.orders import frozen
 from lshdb.storage.transactions import snapshot
@@ -154,7 +154,7 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite("it answers a query in one step")
-@pytest.mark.skipif(compiled() is None, reason="the kernel reads rows itself")
+@pytest.mark.skipif(compiled is None, reason="the kernel reads rows itself")
 def test_rows_that_cannot_be_read_are_an_error_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

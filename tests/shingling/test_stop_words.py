@@ -16,6 +16,7 @@ from lshdb.signatures import shingle_content
 from lshdb.signatures.families import family_of
 from tests.chosen import choose_params
 from tests.golden import plain
+from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
 
@@ -58,7 +59,7 @@ def test_the_kernel_and_the_reference_agree(
     rows = []
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("lshdb.signatures.sets.compiled", lambda: None)
+            use_reference(monkeypatch)
         family = family_of(params)
         assert not family.takes_texts
         found, counts = family.sign_contents(family.contents([text]))

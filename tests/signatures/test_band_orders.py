@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lshdb.kernel import compiled
 from lshdb.params.index_params import Cut
-from lshdb.signatures import kernels
 from lshdb.signatures.band_orders import BandOrders, reference_find, reference_group, reference_sort
 from lshdb.signatures.banding import bucket_keys, content_keys
 
 HEADER = 128
-kernel = kernels.compiled()
+kernel = compiled
 needs_kernel = pytest.mark.skipif(kernel is None, reason="there is no compiled kernel")
 pytestmark = pytest.mark.fast
 

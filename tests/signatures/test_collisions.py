@@ -9,13 +9,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from lshdb.kernel import compiled
 from lshdb.shingling import shingle_hashes
-from lshdb.signatures import compare_contents, kernels, sign_contents
+from lshdb.signatures import compare_contents, sign_contents
 from lshdb.signatures.sets import shingle_content
 from tests.golden import plain
 from tests.signatures.collisions import words_of_hash, words_that_meet
 
-kernel = kernels.compiled()
+kernel = compiled
 
 
 def seconds(call: Callable[[], object]) -> float:

@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from lshdb import arrays
+from lshdb.kernel import reference_sets
 from lshdb.signatures import dense
 from lshdb.signatures import projections as hadamard
 from lshdb.signatures import projections as projecting
-from lshdb.signatures import weighted as icws
 from lshdb.signatures.family import Family
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of
+from tests.without_kernel import use_reference
 
 TOLERANCE = 4.5
 DISTANCES = 20
@@ -154,8 +155,8 @@ def test_blocks_make_no_difference(
     monkeypatch.setattr(dense, "BLOCK_BYTES", 5000)
     monkeypatch.setattr(projecting, "_KEPT_BYTES", 0)
     monkeypatch.setattr(hadamard, "_CACHED_BYTES", 5000)
-    monkeypatch.setattr(icws, "_CELLS", 1000)
-    monkeypatch.setattr(icws, "compiled", lambda: None)
+    monkeypatch.setattr(reference_sets, "_CELLS", 1000)
+    use_reference(monkeypatch)
     again = make(metric, scheme, k=1, num_perm=96)
     assert (again.sign(points) == rows).all()
     assert again.levels(points, points[::-1]).tolist() == levels.tolist()

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb.signatures import projections as hadamard
+from lshdb.kernel import compiled, kernel, reference
 from lshdb.signatures import weighted as icws
-from lshdb.signatures.kernels import compiled
 from tests.signatures.families import make
+from tests.without_kernel import use_reference
 
 pytestmark = pytest.mark.fast
 
-needs_kernel = pytest.mark.skipif(compiled() is None, reason="there is no compiled kernel")
+needs_kernel = pytest.mark.skipif(compiled is None, reason="there is no compiled kernel")
 
 
 @needs_kernel
@@ -24,27 +24,26 @@ def test_hadamard(monkeypatch: pytest.MonkeyPatch, dim: int, num_perm: int) -> N
     vectors = list(rng.standard_normal((70, dim)).astype(np.float32))
     family = make("cosine", "hadamard", dim=dim, num_perm=num_perm)
     rows, margins = family.sign(vectors), family.margins(vectors[0])  # type: ignore[attr-defined]
-    monkeypatch.setattr(hadamard, "compiled", lambda: None)
+    use_reference(monkeypatch)
     assert (family.sign(vectors) == rows).all()
     assert (family.margins(vectors[0]) == margins).all()  # type: ignore[attr-defined]
 
 
-def test_the_transform_is_that_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_transform_is_that_of_the_matrix() -> None:
     matrix = np.array([[1.0]])
     for _ in range(6):
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
         rows = np.random.default_rng(1).integers(-99, 99, (5, len(matrix))).astype(float)
         expected = rows @ matrix
-        for kernel in (compiled(), None):
-            monkeypatch.setattr(hadamard, "compiled", lambda kernel=kernel: kernel)
+        for each in (kernel, reference):
             found = rows.copy()
-            hadamard.transform(found)
+            each.walsh_hadamard(found, len(matrix))
             assert (found == expected).all()
 
 
 @needs_kernel
 @pytest.mark.parametrize("num_perm", [1, 128, 4096])
-def test_icws(num_perm: int) -> None:
+def test_icws(monkeypatch: pytest.MonkeyPatch, num_perm: int) -> None:
     rng = np.random.default_rng(num_perm)
     lengths = np.array([1, 2, 3, 40, 1, 600, 5], dtype=np.int64)
     parts = [np.sort(rng.integers(0, 2**64, n, dtype=np.uint64)) for n in lengths.tolist()]
@@ -52,13 +51,14 @@ def test_icws(num_perm: int) -> None:
     weights = [rng.uniform(1.0, 3.0, 1) * scales[0], *[np.sort(each) for each in scales[1:]]]
     hashes, flat = np.concatenate(parts), np.concatenate(weights)
     rows = icws.sketch(hashes, flat, lengths, num_perm=num_perm, seed=3)
-    expected = icws.sketch_reference(hashes, flat, lengths, num_perm=num_perm, seed=3)
+    use_reference(monkeypatch)
+    expected = icws.sketch(hashes, flat, lengths, num_perm=num_perm, seed=3)
     assert (rows == expected).all()
 
 
 @needs_kernel
 def test_the_kernel_refuses_what_does_not_fit() -> None:
-    kernel = compiled()
+    kernel = compiled
     with pytest.raises(ValueError, match="not a power of two"):
         kernel.walsh_hadamard(np.zeros(12), 12)
     for size in (0, -8):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled
 from tests.fuzz_kernel import TARGETS, Failed, Mismatch, command, fuzz, run_input
 
 ROOT = Path(__file__).parents[2]
-kernel = kernels.compiled()
+kernel = compiled
 
 
 class WrongKernel:
@@ -136,16 +136,17 @@ def test_a_wrong_kernel_is_noticed(name: str, wrong: Callable[..., object]) -> N
 def test_an_input_that_kills_the_process_is_reported() -> None:
     script = """
 import os, signal, sys
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled
+
 from tests import fuzz_kernel
-kernel = kernels.compiled()
+kernel = compiled
 class Deadly:
     __file__ = "deadly"
     def __getattr__(self, name):
         if name == "count_common":
             os.kill(os.getpid(), signal.SIGKILL)
         return getattr(kernel, name)
-kernels.compiled = Deadly
+fuzz_kernel.compiled = Deadly()
 sys.argv[1:] = ["--seconds", "30", "--seed", "4"]
 sys.exit(fuzz_kernel.main())
 """

@@ -16,11 +16,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled, lookup_tables
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 1.5
-kernel = kernels.compiled()
+kernel = compiled
 
 
 def another_kernel() -> ModuleType:
@@ -61,7 +61,7 @@ def run(script: str) -> str:
 def test_a_call_keeps_the_instructions_that_it_began_with() -> None:
     rng = np.random.default_rng(1)
     hashes = rng.integers(0, 2**64, 20_000, dtype=np.uint64)
-    lengths, numbers = np.full(4000, 5, dtype=np.int64), kernels.constants("fss", 128, 1)
+    lengths, numbers = np.full(4000, 5, dtype=np.int64), lookup_tables.constants("fss", 128, 1)
 
     def sketched() -> bytes:
         rows = np.empty((4000, 128), dtype=np.uint32)
@@ -139,9 +139,10 @@ def test_results_are_seen_by_nobody_before_they_are_all_there() -> None:
     run("""
 import gc
 import numpy as np
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled, lookup_tables
 
-kernel = kernels.compiled()
+
+kernel = compiled
 table, memo, asked = np.zeros(0x110000, np.uint64), np.zeros(0x20000, np.uint64), []
 
 def fill(block):
@@ -162,7 +163,8 @@ def test_tokens_are_seen_by_nobody_before_they_are_all_there() -> None:
     run("""
 import gc
 import numpy as np
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled, lookup_tables
+
 
 class Tokens(list):
     def __iter__(self):
@@ -172,10 +174,10 @@ class Tokens(list):
                     repr(each[-1])
             yield token
 
-kernel = kernels.compiled()
+kernel = compiled
 rows, counts = np.zeros((2, 8), dtype=np.uint32), np.zeros(2, dtype=np.int64)
 tokens = [f"t{number}" for number in range(3333)]
-numbers = kernels.constants("fss", 8, 1)
+numbers = lookup_tables.constants("fss", 8, 1)
 kernel.sign_contents([tokens, Tokens(tokens)], 0, 1, False, 0, 8, numbers, rows, counts)
 assert counts.tolist() == [3333, 3333] and (rows[0] == rows[1]).all()
 """)

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import regex
 
+from lshdb.kernel import compiled
 from lshdb.shingling import normalise, split_words
 from lshdb.shingling.words import IGNORABLE_RANGES
-from lshdb.signatures import kernels
 from lshdb.signatures.sets import normalise_texts, shingle_contents
 from tests.golden import plain
 from tests.signatures.test_kernels import levels
@@ -41,7 +41,7 @@ POINTS = [
     for point in range(sys.maxunicode + 1)
     if unicodedata.category(chr(point)) not in ("Cs", "Co", "Cn")
 ]
-LEVELS = levels() if kernels.compiled() else []
+LEVELS = levels() if compiled else []
 
 AROUND: dict[str, Callable[[str], str]] = {
     "alone": lambda character: character,
@@ -71,12 +71,12 @@ def check(texts: list[str]) -> None:
     hashes = [mmh3.hash64(each, signed=False)[0] for each in shingles if each]
     counts = [bool(each) for each in shingles]
     for level in LEVELS:
-        kernels.compiled().use_level(level)
+        compiled.use_level(level)
         try:
             assert normalise_texts(texts) == contents
             found, many = shingle_contents(contents, unit="word", k=255, bag=False)
         finally:
-            kernels.compiled().use_level()
+            compiled.use_level()
         assert many.tolist() == counts
         wrong = np.flatnonzero(found != np.array(hashes, dtype=np.uint64))
         assert not len(wrong), ascii([each for each in shingles if each][wrong[0]])
@@ -145,12 +145,12 @@ def test_long_texts_of_hard_characters(is_long: bool) -> None:
         assert split_words(content) == words
         expected = sorted({mmh3.hash64(word, signed=False)[0] for word in words or [content]})
         for level in LEVELS:
-            kernels.compiled().use_level(level)
+            compiled.use_level(level)
             try:
                 assert normalise_texts([text]) == [content]
                 found, _ = shingle_contents([content], unit="word", k=1, bag=False)
             finally:
-                kernels.compiled().use_level()
+                compiled.use_level()
             assert found.tolist() == expected
 
 

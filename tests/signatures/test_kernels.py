@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.cancel import stop_if_told
+from lshdb.kernel import compiled, kernel_name, lookup_tables
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
-from lshdb.signatures import SCHEMES, kernels, sign_contents
+from lshdb.signatures import sign_contents
 from lshdb.signatures.banding import (
     bucket_keys,
     compare_rows,
@@ -35,10 +36,10 @@ from lshdb.signatures.sets import (
     shingle_contents,
 )
 from tests.signatures.collisions import words_that_begin_alike
+from tests.without_kernel import reference_sketch
 
 ROOT = Path(__file__).parents[2]
-kernel = kernels.compiled()
-REFERENCE = SCHEMES
+kernel = compiled
 
 
 def levels() -> list[str]:
@@ -60,13 +61,13 @@ def reference(texts: list[str], scheme: str, num_perm: int, **shingling: object)
         counts[place] = len(hashes)
         if len(hashes):
             lengths = np.array([len(hashes)])
-            rows[place] = REFERENCE[scheme](hashes, lengths, num_perm=num_perm, seed=5)[0]
+            rows[place] = reference_sketch(scheme, hashes, lengths, num_perm, 5)[0]
     return rows, counts
 
 
 def test_the_kernel_is_built_where_these_tests_run() -> None:
     assert kernel is not None
-    assert kernels.kernel_name().startswith("compiled (")
+    assert kernel_name().startswith("compiled (")
     assert levels()[0] == "plain"
 
 
@@ -177,8 +178,8 @@ def test_a_text_of_megabytes_as_its_sorted_hashes() -> None:
         )
         lengths = np.array([len(whole)])
         row = np.empty((1, 128), dtype=np.uint32)
-        numbers = kernels.constants(scheme, 128, 5)
-        kernel.sketch(whole, lengths, kernels.SCHEME_NUMBERS[scheme], 128, numbers, row)
+        numbers = lookup_tables.constants(scheme, 128, 5)
+        kernel.sketch(whole, lengths, lookup_tables.SCHEMES[scheme], 128, numbers, row)
         assert counts[0] == len(whole)
         assert np.array_equal(rows, row)
 
@@ -213,7 +214,7 @@ def test_texts_are_normalised_as_the_reference_does(
 ) -> None:
     kernel.use_level(level)
     try:
-        found = kernel.normalise(texts, fold, *kernels.folding_table(fold))
+        found = kernel.normalise(texts, fold, *lookup_tables.folding_table(fold))
     finally:
         kernel.use_level()
     for text, normalised in zip(texts, found, strict=True):
@@ -355,13 +356,13 @@ def test_sketches_of_every_size_at_every_level() -> None:
     lengths = np.array([1, 2, 3, 5, 31, 32, 33, 100, 255, 256, 257, 1000, 5000])
     hashes = rng.integers(0, 2**64, lengths.sum(), dtype=np.uint64)
     hashes[:3] = (0, 2**64 - 1, 2**61 - 1)
-    for scheme, number in kernels.SCHEME_NUMBERS.items():
+    for scheme, number in lookup_tables.SCHEMES.items():
         for num_perm in (1, 64, 100, 128, 4096):
-            expected = REFERENCE[scheme](hashes, lengths, num_perm=num_perm, seed=2)
+            expected = reference_sketch(scheme, hashes, lengths, num_perm, 2)
             for level in levels():
                 kernel.use_level(level)
                 rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
-                numbers = kernels.constants(scheme, num_perm, 2)
+                numbers = lookup_tables.constants(scheme, num_perm, 2)
                 kernel.sketch(hashes, lengths, number, num_perm, numbers, rows)
                 assert np.array_equal(rows, expected), (scheme, num_perm, level)
     kernel.use_level()
@@ -664,7 +665,7 @@ def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[objec
 def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
     """Rows written over the lengths: the second length is then some hash or other."""
     lengths = np.array([4, 5], dtype=np.int64)
-    hashes, numbers = np.arange(9, dtype=np.uint64), kernels.constants("fss", 2, 1)
+    hashes, numbers = np.arange(9, dtype=np.uint64), lookup_tables.constants("fss", 2, 1)
     both = np.concatenate([lengths, lengths]).view(np.uint32)
     with pytest.raises(ValueError, match="lengths changed"):
         kernel.sketch(hashes, both[:4], 0, 2, numbers, both[2:6])
@@ -678,7 +679,7 @@ def work_for_long(name: str) -> Callable[[], object]:
     tokens = [text[at : at + 6] for at in range(0, len(text), 6)]
     hashes = np.sort(rng.integers(0, 2**63, 4_000_000).astype(np.uint64))
     unsorted = rng.integers(0, 2**63, 12_000_000 if name == "a table of sets" else 1, np.uint64)
-    numbers = kernels.constants("universal", num_perm, 1)
+    numbers = lookup_tables.constants("universal", num_perm, 1)
     row, one = np.zeros((1, num_perm), np.uint32), np.zeros(1, np.int64)
     pairs = rng.integers(0, 256, (2, n))
     rows = rng.integers(0, 2, (256, num_perm)).astype(np.uint32)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from lshdb.signatures.random_numbers import GOLDEN, key_stream, mix64
+from lshdb.kernel.random_numbers import GOLDEN, key_stream, mix64
 from tests.golden import plain
 
 pytestmark = pytest.mark.fast

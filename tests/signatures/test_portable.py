@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lshdb.kernel import compiled, lookup_tables
 from lshdb.shingling import normalise
-from lshdb.signatures import kernels
 
 SOURCES = Path(__file__).parents[2] / "lshdb" / "kernel"
 TEXTS = ["to be or not to be that is the question", "Größe, ﬁrst 中文  ก็ x", "a"] + [
@@ -36,14 +36,14 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
     portable = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(portable)
     assert portable.use_level() == "plain"
-    contents = portable.normalise(TEXTS, True, *kernels.folding_table(True))
+    contents = portable.normalise(TEXTS, True, *lookup_tables.folding_table(True))
     assert contents == [normalise(text) for text in TEXTS]
     for num_perm in (7, 128):
-        for scheme, number in kernels.SCHEME_NUMBERS.items():
-            constants = kernels.constants(scheme, num_perm, 1)
+        for scheme, number in lookup_tables.SCHEMES.items():
+            constants = lookup_tables.constants(scheme, num_perm, 1)
             rows = np.zeros((2, len(TEXTS), num_perm), dtype=np.uint32)
             counts = np.zeros((2, len(TEXTS)), dtype=np.int64)
-            for each, kernel in enumerate((portable, kernels.compiled())):
+            for each, kernel in enumerate((portable, compiled)):
                 kernel.sign_contents(
                     contents, 0, 3, False, number, num_perm, constants, rows[each], counts[each]
                 )

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.cancel import stop_if_told
+from lshdb.kernel import compiled, lookup_tables
+from lshdb.kernel.random_numbers import key_list, key_stream
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
-from lshdb.signatures import kernels, sign_contents
+from lshdb.signatures import sign_contents
 from lshdb.signatures.banding import reference_agreement, reference_keys
-from lshdb.signatures.random_numbers import key_list, key_stream
 
-kernel = kernels.compiled()
-NUMBERS = kernels.constants("fss", 128, 1)
+kernel = compiled
+NUMBERS = lookup_tables.constants("fss", 128, 1)
 ROW = np.zeros(128, dtype=np.uint32)
 IDS = np.zeros(1, dtype=np.int64)
 TEXTS = st.one_of(
@@ -43,11 +44,11 @@ def test_texts(
     text, *others = (normalise(one, NORMALISATION) for one in (text, *others))
     name, number = unit
     how = (number, k, bag)
-    numbers = kernels.constants(scheme, 32, 5)
+    numbers = lookup_tables.constants(scheme, 32, 5)
     kernel.use_pieces(pieces)  # small ones: any text is long
     try:
         point, row, keys = kernel.sign_query(
-            text, *how, kernels.SCHEME_NUMBERS[scheme], 32, numbers, 5, 6
+            text, *how, lookup_tables.SCHEMES[scheme], 32, numbers, 5, 6
         )
         shared = kernel.share_with(point, others, *how)
     finally:
@@ -158,7 +159,7 @@ class Told(BaseException):
 @pytest.mark.parametrize("name", ["sign", "compare", "share"])
 def test_long_work_asks_whether_to_stop(name: str, tmp_path: Path) -> None:
     text = random.Random(1).randbytes(1_500_000).hex()
-    numbers = kernels.constants("universal", 4096, 1)
+    numbers = lookup_tables.constants("universal", 4096, 1)
     many = 2_000_000
     with open(tmp_path / "rows", "wb") as file:
         file.truncate(4 * many)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lshdb.signatures.random_numbers import (
+from lshdb.kernel.random_numbers import (
     Purpose,
     cauchy,
     gaussian,

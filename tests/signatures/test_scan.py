@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lshdb.signatures import kernels, scan
+from lshdb.kernel import compiled
+from lshdb.signatures import scan
 from lshdb.signatures.scan import (
     count_in_rows,
     least_equal,
@@ -20,7 +21,7 @@ from lshdb.signatures.scan import (
 )
 from tests.signatures.test_kernels import levels
 
-kernel = kernels.compiled()
+kernel = compiled
 
 SHAPES = [(1, 3, 40), (2, 1, 1), (7, 2, 300), (8, 5, 129), (9, 1, 0), (31, 0, 9), (128, 3, 700)]
 """Words, queries and rows."""
@@ -94,7 +95,7 @@ def test_the_reference_refuses_what_the_kernel_refuses(monkeypatch: pytest.Monke
                 count_in_rows(row, row, slot_bits=32, counts=counts, first=first)
         with pytest.raises(ValueError, match=r"out of range|too many"):
             count_in_rows(wide, wide, slot_bits=1, counts=counts)
-        monkeypatch.setattr(scan, "compiled", lambda: None)
+        monkeypatch.setattr(scan, "compiled", None)
 
 
 def test_counts_that_change_while_they_are_ranked_lead_nowhere() -> None:

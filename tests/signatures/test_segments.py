@@ -15,13 +15,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lshdb.kernel import compiled, lookup_tables
 from lshdb.shingling.normalise import APART, COMPLEX, normalise_segment, table_entry
-from lshdb.signatures import kernels
 from lshdb.signatures.sets import normalise_texts
 from tests.golden.plain import IGNORABLE
 from tests.signatures.test_kernels import levels
 
-pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="no compiled kernel")
+pytestmark = pytest.mark.skipif(compiled is None, reason="no compiled kernel")
 
 POINTS = [  # of Han and Hangul syllables every 23rd
     character
@@ -55,8 +55,8 @@ def plain(text: str, *, fold: bool) -> str:
 
 def normalised(texts: Sequence[str], *, fold: bool, fresh: bool = False) -> Iterator[str | None]:
     """By the kernel alone, at every level of instructions."""
-    kernel = kernels.compiled()
-    table, fill, memo, segment = kernels.folding_table(fold)
+    kernel = compiled
+    table, fill, memo, segment = lookup_tables.folding_table(fold)
     found = []
     for level in levels():
         kernel.use_level(level)
@@ -165,8 +165,8 @@ def test_a_memo_that_is_full_forgets_and_does_not_mistake(fold: bool) -> None:
 
 def test_a_text_of_segments_that_are_all_new_is_left_after_some() -> None:
     """So that no text takes much longer than the reference takes for it."""
-    kernel = kernels.compiled()
-    table, fill, memo, segment = kernels.folding_table(True)
+    kernel = compiled
+    table, fill, memo, segment = lookup_tables.folding_table(True)
     memory, asked = np.zeros_like(memo), []
 
     def counting(text: str) -> str:
@@ -182,8 +182,8 @@ def test_a_text_of_segments_that_are_all_new_is_left_after_some() -> None:
 
 
 def test_a_segment_is_normalised_once() -> None:
-    kernel = kernels.compiled()
-    table, fill, memo, segment = kernels.folding_table(True)
+    kernel = compiled
+    table, fill, memo, segment = lookup_tables.folding_table(True)
     memory, asked = np.zeros_like(memo), []
 
     def counting(text: str) -> str:
@@ -200,8 +200,8 @@ def test_a_segment_is_normalised_once() -> None:
 
 def test_a_memo_may_hold_anything() -> None:
     """Odd lengths are not trusted; what is no UTF-8 is refused where it is read."""
-    kernel = kernels.compiled()
-    table, fill, memo, segment = kernels.folding_table(True)
+    kernel = compiled
+    table, fill, memo, segment = lookup_tables.folding_table(True)
     for value in (0, 1, 2**64 - 1, 0x3030303030303030):
         memory = np.full_like(memo, value)
         (found,) = kernel.normalise(["e\u0301 " * 50], True, table, fill, memory, segment)
@@ -210,8 +210,8 @@ def test_a_memo_may_hold_anything() -> None:
 
 def test_a_length_in_the_memo_is_not_trusted() -> None:
     """Longer than its place is: nothing is read behind it."""
-    kernel = kernels.compiled()
-    table, fill, memo, segment = kernels.folding_table(True)
+    kernel = compiled
+    table, fill, memo, segment = lookup_tables.folding_table(True)
     memory = np.zeros_like(memo)
     kernel.normalise(["e\u0301"], True, table, fill, memory, segment)
     (at,) = np.flatnonzero(memory.view(np.uint8) == ord("e"))  # as a character
@@ -227,8 +227,8 @@ def test_a_length_in_the_memo_is_not_trusted() -> None:
 
 
 def test_an_error_of_the_segment_function_is_raised() -> None:
-    kernel = kernels.compiled()
-    table, fill, memo, _ = kernels.folding_table(True)
+    kernel = compiled
+    table, fill, memo, _ = lookup_tables.folding_table(True)
 
     def interrupted(text: str) -> str:
         raise KeyboardInterrupt

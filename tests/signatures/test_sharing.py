@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lshdb.signatures import sharing
-from lshdb.signatures.kernels import compiled
-from lshdb.signatures.sharing import SetTable, reference_table
+from lshdb.kernel import compiled, reference
+from lshdb.signatures.sharing import SetTable
+from tests.without_kernel import use_reference
 
 Sets = list[set[int]]
 
@@ -27,6 +27,13 @@ def arrays(sets: Sets) -> tuple[np.ndarray, np.ndarray]:
     return np.array(values, dtype=np.uint64), np.array([len(one) for one in sets], dtype=np.int64)
 
 
+def table_of(hashes: np.ndarray, counts: np.ndarray, bits: int) -> tuple[np.ndarray, ...]:
+    n = len(hashes)
+    table = np.empty(2**bits + 1, np.uint32), np.empty(n, np.uint64), np.empty(n, np.uint32)
+    reference.table_sets(hashes, counts, bits, *table)
+    return table
+
+
 def level(one: set[int], other: set[int], *, is_part: bool) -> float:
     common = len(one & other)
     return common / (len(one) if is_part else len(one | other)) if common else 0.0
@@ -35,8 +42,8 @@ def level(one: set[int], other: set[int], *, is_part: bool) -> float:
 @pytest.fixture(params=["kernel", "reference"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "reference":
-        monkeypatch.setattr(sharing, "compiled", lambda: None)
-    elif compiled() is None:
+        use_reference(monkeypatch)
+    elif compiled is None:
         pytest.skip("no compiler made the kernel")
     return str(request.param)
 
@@ -99,11 +106,11 @@ def test_counts_that_do_not_fit_are_refused(way: str) -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize("bits", [1, 4, 9])
 def test_the_kernel_makes_the_table_of_the_reference(bits: int) -> None:
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         pytest.skip("no compiler made the kernel")
     hashes, counts = arrays(any_sets(3, 60, 90))
-    expected = reference_table(hashes, counts, bits)
+    expected = table_of(hashes, counts, bits)
     table = [np.zeros_like(each) for each in expected]
     kernel.table_sets(hashes, counts, bits, *table)
     for each, right in zip(table, expected, strict=True):
@@ -116,11 +123,11 @@ def test_the_kernel_makes_the_table_of_the_reference(bits: int) -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize("spoilt", ["starts", "owners", "counts", "most", "bits"])
 def test_the_kernel_refuses_numbers_that_point_outside(spoilt: str) -> None:
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         pytest.skip("no compiler made the kernel")
     hashes, sizes = arrays([{2**63 + 1, 2, 3}, {3, 4}])
-    starts, values, owners = reference_table(hashes, sizes, 1)
+    starts, values, owners = table_of(hashes, sizes, 1)
     counts, most, bits = sizes.copy(), 2, 1
     assert kernel.find_sharing(1, starts, values, owners, sizes, hashes, counts, False, 2, 0.0, 9.0)
     if spoilt == "starts":

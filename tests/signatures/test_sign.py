@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 import lshdb.signatures.sets
-from lshdb.signatures import SCHEMES, minhash, sign
+from lshdb.kernel import minhash, reference_sets
+from lshdb.signatures import SCHEMES, sign
 from tests.golden import plain
+from tests.without_kernel import use_reference
 
 Elements = NDArray[np.uint64]
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**61 - 2, 2**61 - 1, 2**61, 2**63, 2**64 - 2, 2**64 - 1]
@@ -109,7 +111,11 @@ def test_block_boundaries_make_no_difference(
     expected = sign(sets, scheme=scheme, num_perm=33, seed=5)
     monkeypatch.setattr(lshdb.signatures.sets, "_BLOCK_ELEMENTS", elements)
     monkeypatch.setattr(lshdb.signatures.sets, "_BLOCK_SETS", most_sets)
+    assert (sign(sets, scheme=scheme, num_perm=33, seed=5) == expected).all()
+    use_reference(monkeypatch)
     monkeypatch.setattr(minhash, "_CHUNK", max(1, elements // 3))
+    monkeypatch.setattr(reference_sets, "_BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(reference_sets, "_BLOCK_SETS", most_sets)
     assert (sign(sets, scheme=scheme, num_perm=33, seed=5) == expected).all()
 
 

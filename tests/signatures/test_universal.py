@@ -8,40 +8,42 @@ import random
 import numpy as np
 import pytest
 
-from lshdb.signatures import kernels, minhash, sign
+from lshdb.kernel import compiled, minhash, random_numbers
+from lshdb.signatures import sign
 from tests.golden import plain
 from tests.signatures.test_kernels import levels
 
-kernel = kernels.compiled()
+kernel = compiled
 P = 2**61 - 1
 EDGES = [0, 1, 2, 2**29 - 1, 2**29, 2**32 - 1, 2**32, 2**32 + 1, 2**58, 2**60, P - 2, P - 1]
 ELEMENTS = [*EDGES, P, P + 1, 2**61 + 2**32, 2 * P, 2 * P + 1, 2**63, 7 * P, 8 * P, 2**64 - 1]
 
 
 def test_the_prime() -> None:
-    assert minhash.PRIME == P
+    assert random_numbers.PRIME == P
     assert pow(3, P - 1, P) == 1
 
 
-def test_arithmetic_is_exact_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arithmetic_is_exact_at_the_edges() -> None:
     """All pairs of extreme coefficients, with elements up to 2^64 - 1, each a set of its own."""
     functions = [(a, b) for a, b in itertools.product(EDGES, EDGES) if a]
     drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
-    monkeypatch.setattr(minhash, "coefficients", lambda num_perm, seed: drawn)
-    sets = [np.array([x], dtype=np.uint64) for x in ELEMENTS]
-    rows = sign(sets, scheme="universal", num_perm=len(functions), seed=1)
+    ones = np.ones(len(ELEMENTS), dtype=np.int64)
+    elements = np.array(ELEMENTS, dtype=np.uint64)
+    rows = minhash.universal_sketch(elements, ones, np.concatenate(drawn))
     for x, row in zip(ELEMENTS, rows.tolist(), strict=True):
         assert row == [(a * x + b) % P % 2**32 for a, b in functions], x
 
 
-def test_arithmetic_is_exact_for_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arithmetic_is_exact_for_random_numbers() -> None:
     rng = random.Random(1)
     functions = [(rng.randrange(1, P), rng.randrange(P)) for _ in range(500)]
     drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
-    monkeypatch.setattr(minhash, "coefficients", lambda num_perm, seed: drawn)
     elements = [rng.getrandbits(64) for _ in range(200)]
-    sets = [np.array([x], dtype=np.uint64) for x in elements]
-    rows = sign(sets, scheme="universal", num_perm=500, seed=1)
+    ones = np.ones(len(elements), dtype=np.int64)
+    rows = minhash.universal_sketch(
+        np.array(elements, dtype=np.uint64), ones, np.concatenate(drawn)
+    )
     for x, row in zip(elements, rows.tolist(), strict=True):
         assert row == [(a * x + b) % P % 2**32 for a, b in functions]
 
@@ -84,7 +86,7 @@ def test_elements_that_are_the_same_modulo_the_prime(x: int) -> None:
 @pytest.mark.parametrize("num_perm", [1, 2, 100, 128, 4096])
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**63 - 1, 2**64 - 1])
 def test_coefficients(num_perm: int, seed: int) -> None:
-    a, b = minhash.coefficients(num_perm, seed)
+    a, b = random_numbers.prime_coefficients(num_perm, seed)
     assert a.dtype == b.dtype == np.uint64
     assert a.shape == b.shape == (num_perm,)
     assert (a >= 1).all()
@@ -106,7 +108,7 @@ def test_coefficients(num_perm: int, seed: int) -> None:
 def test_keys_out_of_range_are_passed_over(key: int, number: int, num_perm: int) -> None:
     """Seeds made so that one of their first keys is at the end of a range or beyond it."""
     seed = plain.seed_with_key(number, key)
-    a, b = minhash.coefficients(num_perm, seed)
+    a, b = random_numbers.prime_coefficients(num_perm, seed)
     pairs = list(zip(a.tolist(), b.tolist(), strict=True))
     assert pairs == plain.universal_functions(num_perm, seed)
     drawn = list(itertools.chain.from_iterable(pairs))
@@ -116,6 +118,6 @@ def test_keys_out_of_range_are_passed_over(key: int, number: int, num_perm: int)
 
 
 def test_a_prefix_of_more_functions_is_fewer_functions() -> None:
-    few, many = minhash.coefficients(10, 3), minhash.coefficients(50, 3)
+    few, many = random_numbers.prime_coefficients(10, 3), random_numbers.prime_coefficients(50, 3)
     assert (few[0] == many[0][:10]).all()
     assert (few[1] == many[1][:10]).all()

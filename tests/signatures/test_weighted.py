@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lshdb.kernel.random_numbers import GOLDEN, Purpose
 from lshdb.shingling import shingle_hashes
 from lshdb.signatures import sign
-from lshdb.signatures.random_numbers import GOLDEN, Purpose
 from lshdb.signatures.weighted import sketch
 from tests.golden.plain import key_of_seed, mix64
 from tests.signatures.families import make, points_of, slots_of

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lshdb.kernel import compiled, lookup_tables
 from lshdb.params.options import CreateOptions
 from lshdb.shingling import count_unassigned, normalise
-from lshdb.signatures import kernels
 from lshdb.signatures.families import family_of, params_for
 from lshdb.signatures.family import Family, SignedTexts
 from lshdb.storage.tables.bodies import (
@@ -26,7 +26,7 @@ from lshdb.storage.tables.bodies import (
     hash_body,
 )
 
-kernel = kernels.compiled()
+kernel = compiled
 pytestmark = pytest.mark.skipif(kernel is None, reason="no compiled kernel")
 
 ODD = (
@@ -128,14 +128,14 @@ def test_a_text_that_is_better_normalised_as_a_whole() -> None:
     marks = [chr(point) for point in range(0x300, 0x360)]
     odd = "".join("e" + "".join(rng.sample(marks, 5)) for _ in range(300))
     one, texts = family(), ["before it", odd, "é after it", odd + "x"]
-    assert kernel.normalise([odd], True, *kernels.folding_table(True)) == [None]
+    assert kernel.normalise([odd], True, *lookup_tables.folding_table(True)) == [None]
     assert is_same(one.sign_texts(texts, b"text"), by_steps(one, texts))
 
 
 def test_many_threads_sign_at_once() -> None:
     """Each with a memo of its own, on one table that they fill meanwhile."""
-    kernels.folding_table.cache_clear()
-    kernels.kinds_table.cache_clear()
+    lookup_tables.folding_table.cache_clear()
+    lookup_tables.kinds_table.cache_clear()
     rng, one = random.Random(9), family()
     points = [
         *range(0x20, 0x250),
@@ -187,13 +187,13 @@ def test_the_interpreter_goes_on_while_texts_are_signed() -> None:
 
 
 def arguments(n: int, texts: list[Any]) -> dict[str, Any]:
-    table, fill, memo, segment = kernels.folding_table(True)
-    kinds, learn = kernels.kinds_table()
+    table, fill, memo, segment = lookup_tables.folding_table(True)
+    kinds, learn = lookup_tables.kinds_table()
     return {
         "texts": texts, "fold": 1, "table": table, "fill": fill, "memo": np.array(memo),
         "segment": segment, "whole": normalise, "kinds": kinds, "learn": learn, "person": b"text",
         "unit": 0, "k": 1, "bag": False, "scheme": 0, "num_perm": 8,
-        "constants": kernels.constants("fss", 8, 1), "hashes": bytearray(16 * n),
+        "constants": lookup_tables.constants("fss", 8, 1), "hashes": bytearray(16 * n),
         "unassigned": np.zeros(n, dtype=np.int64), "rows": np.zeros((n, 8), dtype=np.uint32),
         "counts": np.zeros(n, dtype=np.int64),
     }  # fmt: skip

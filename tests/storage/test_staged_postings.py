@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lshdb import Index
-from lshdb.signatures import kernels
+from lshdb.kernel import compiled
 from lshdb.storage.dialects.sqlite import sqlite_session, staged_postings
 from lshdb.storage.dialects.sqlite.staged_database import PAGE, empty_database
 from lshdb.storage.dialects.sqlite.staged_postings import (
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     not hasattr(sqlite3.Connection, "deserialize"), reason="SQLite was compiled without it"
 )
 
-kernel = kernels.compiled()
+kernel = compiled
 Postings = tuple[NDArray[np.int64], NDArray[np.int64]]
 FULL_LEAF = (65_536 - 8) // (4 + 8 + 2 + 2)
 
@@ -135,7 +135,7 @@ def test_the_kernel_lays_out_what_the_reference_does(
 ) -> None:
     keys, ids = some_postings(3 * leaf_room(width) + 7, 2 ** (8 * width - 1) - 1)
     by_kernel = database_of_postings(sqlite_run("posting"), keys, ids)
-    monkeypatch.setattr(staged_postings, "compiled", lambda: None)
+    monkeypatch.setattr(staged_postings, "compiled", None)
     assert np.array_equal(by_kernel, database_of_postings(sqlite_run("posting"), keys, ids))
 
 

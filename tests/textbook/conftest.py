@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb.signatures import minhash, sets
-from lshdb.signatures.minhash import universal_sketch
+from lshdb.kernel.minhash import universal_sketch
+from lshdb.signatures import sets
 
 Columns: TypeAlias = Sequence[Sequence[int]]
 SignColumns: TypeAlias = Callable[[Columns, Sequence[Sequence[int]]], list[list[int]]]
 
 
 def _sign_by_reference(rows: NDArray[np.uint64], lengths: NDArray[np.int64]) -> Any:
-    return universal_sketch(rows, lengths, num_perm=1, seed=0)
+    return universal_sketch(rows, lengths, np.array([1, 0], dtype=np.uint64))
 
 
 def _sign(rows: NDArray[np.uint64], lengths: NDArray[np.int64]) -> Any:
@@ -33,7 +33,6 @@ def sign_columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """
     one, nothing = np.array([1], dtype=np.uint64), np.array([0], dtype=np.uint64)
     constants = np.concatenate([one, nothing]).data
-    monkeypatch.setattr(minhash, "coefficients", lambda num_perm, seed: (one, nothing))
     monkeypatch.setattr(sets, "constants", lambda scheme, num_perm, seed: constants)
 
     def sign(columns: Columns, functions: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -195,17 +195,16 @@ def _read_blocks(file: OpenFile, chunks: Iterable[bytes], scan: Any) -> Iterator
 
 
 def _scanner(file: OpenFile) -> Any:
-    """Return the kernel's function for plain records; None if the file needs more, or without one.
+    """Return the kernel's function for plain records; None if the file needs more.
 
     It takes one text from one field, and the key from another.
     """
     fields = file.fields
     if not fields.is_text or fields.is_joined or fields.keep or fields.row_keys:
         return None
-    from lshdb.signatures.kernels import compiled  # brings NumPy
+    from lshdb.kernel import kernel
 
-    kernel = compiled()
-    return None if kernel is None else kernel.scan_lines
+    return kernel.scan_lines
 
 
 _LINES_TRIED = 100

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import write_at
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import compiled
 from lshdb.storage.dialects.sqlite.staged_database import PAGE, describe, put
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Pages:
         """Return leaves of so many postings each; those between two of them are noted."""
         n, step = len(keys), room + 1
         pages = np.empty((-(-n // step), PAGE), dtype=np.uint8)
-        kernel = compiled()
+        kernel = compiled
         if kernel is not None:
             keys, signature_ids = np.ascontiguousarray(keys), np.ascontiguousarray(signature_ids)
             kernel.lay_postings(keys, signature_ids, room, self._width, pages)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lshdb.arrays import np
-from lshdb.signatures.kernels import compiled
+from lshdb.kernel import compiled
 from lshdb.storage.dialects.sqlite.staged_database import PAGE, describe
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def database_of_rows(
 
         None if the kernel is not there, or for other values, which it does not lay out.
     """
-    kernel = compiled()
+    kernel = compiled
     if kernel is None:
         return None
     try:

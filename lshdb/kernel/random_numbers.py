@@ -26,6 +26,7 @@ Uniform numbers and signs are exact on every machine. The others use ``log``, ``
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from lshdb.arrays import np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GOLDEN",
+    "PRIME",
     "Purpose",
     "cauchy",
     "gaussian",
@@ -43,6 +45,7 @@ __all__ = [
     "keys",
     "mix64",
     "places",
+    "prime_coefficients",
     "signs",
     "to_uniform",
     "uniform",
@@ -81,6 +84,29 @@ def key_stream(seed: int, first: int, count: int) -> NDArray[np.uint64]:
     """Return keys ``first`` to ``first + count - 1`` of a seed's stream (uint64, (count,))."""
     numbers = np.arange(first + 1, first + count + 1, dtype=np.uint64)
     return mix64(np.uint64(seed) + numbers * np.uint64(GOLDEN))
+
+
+PRIME = 2**61 - 1
+
+
+@lru_cache(maxsize=8)
+def prime_coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Draw numbers a from 1 to p - 1, and b from 0, for p = 2^61 - 1: a, b, a, b and so on.
+
+    Each is the upper 61 bits of a key; those out of range are skipped. Returns two arrays (uint64,
+    shape (num_perm,) each), shared and so read-only.
+    """
+    drawn: list[int] = []
+    position = 0
+    while len(drawn) < 2 * num_perm:
+        for key in (key_stream(seed, position, 2 * num_perm) >> np.uint64(3)).tolist():
+            is_a = len(drawn) % 2 == 0
+            if len(drawn) < 2 * num_perm and key < PRIME and not (is_a and key == 0):
+                drawn.append(key)
+        position += 2 * num_perm
+    a, b = np.array(drawn[0::2], dtype=np.uint64), np.array(drawn[1::2], dtype=np.uint64)
+    a.flags.writeable = b.flags.writeable = False
+    return a, b
 
 
 Floats: TypeAlias = "NDArray[np.float64]"

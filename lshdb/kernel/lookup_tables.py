@@ -1,9 +1,4 @@
-"""Choose the implementation: the compiled kernel, or the Python reference without one.
-
-Both give the same bits; tests compare them. The kernel (``lshdb/kernel/``) is built with the
-package if there is a C compiler. Without it everything works tens of times slower, and the first
-use warns once.
-"""
+"""What functions of the kernel look things up in: numbers from a seed, and tables of characters."""
 
 from __future__ import annotations
 
@@ -11,38 +6,34 @@ import functools
 import mmap
 from array import array
 from collections.abc import Callable
-from typing import Any
 
 from lshdb.arrays import np
-from lshdb.kernel import load
+from lshdb.kernel.random_numbers import key_list, prime_coefficients
+from lshdb.shingling import URL_UNITS
 from lshdb.shingling.normalise import normalise_segment, point_kinds, table_entries
-from lshdb.signatures.random_numbers import key_list
 
 __all__ = [
-    "compiled",
+    "SCHEMES",
+    "UNITS_OF_NUMBERS",
     "constants",
     "folding_table",
     "give_memo",
-    "kernel_name",
     "kinds_table",
     "take_memo",
+    "unit_number",
 ]
 
-SCHEME_NUMBERS = {"fss": 0, "universal": 1}
+SCHEMES = {"fss": 0, "universal": 1}
+"""The schemes of min-hash by name, and their numbers; the first is the default."""
+UNITS_OF_NUMBERS = ("word", "char", "byte", "line", "token")
+_UNIT_NUMBERS = {unit: number for number, unit in enumerate(UNITS_OF_NUMBERS)} | {"tokenizer": 4}
 _TABLE_POINTS = 0x110000
 _MEMO_WORDS = 0x20000
 
 
-@functools.cache
-def compiled() -> Any:
-    """Return the compiled module, or None; warn once per process if it is missing."""
-    return load()
-
-
-def kernel_name() -> str:
-    """Return ``compiled (avx2)`` or similar, or ``reference``."""
-    built = compiled()
-    return f"compiled ({built.use_level()})" if built else "reference"
+def unit_number(unit: str, k: int) -> tuple[int, int]:
+    """Return the number of a unit, and k; the lines of URLs' content are shingles."""
+    return (_UNIT_NUMBERS["line"], 1) if unit in URL_UNITS else (_UNIT_NUMBERS[unit], k)
 
 
 @functools.lru_cache(maxsize=8)
@@ -50,9 +41,7 @@ def constants(scheme: str, num_perm: int, seed: int) -> memoryview:
     """Return the constants of a scheme's functions: 2 * num_perm numbers (uint64)."""
     if scheme == "fss":
         return memoryview(array("Q", key_list(seed, 0, 2 * num_perm))).toreadonly()
-    from lshdb.signatures.minhash import coefficients
-
-    return np.concatenate(coefficients(num_perm, seed)).data.toreadonly()
+    return np.concatenate(prime_coefficients(num_perm, seed)).data.toreadonly()
 
 
 def _zeros(count: int) -> memoryview:

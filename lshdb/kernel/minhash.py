@@ -23,29 +23,22 @@ is the upper 61 bits of a key; keys out of range are skipped.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
-from lshdb.signatures.random_numbers import key_stream, mix64
+from lshdb.kernel.random_numbers import PRIME, mix64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "PRIME",
-    "SCHEMES",
-    "coefficients",
-    "fss_sketch",
-    "universal_sketch",
-]
+__all__ = ["fss_sketch", "universal_sketch"]
 
 _EMPTY = 0xFFFFFFFFFFFFFFFF
 _LOW32 = 0xFFFFFFFF
 
 
 def fss_sketch(
-    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], *, num_perm: int, seed: int
+    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], keys: NDArray[np.uint64]
 ) -> NDArray[np.uint32]:
     """Sketch many sets at once.
 
@@ -55,10 +48,7 @@ def fss_sketch(
         The elements of all sets, one set after the other.
     lengths : ndarray of int64, shape (n,)
         Elements of each set, at least 1.
-    num_perm : int
-        Slots K.
-    seed : int
-        0 to 2^64 - 1.
+    keys : ndarray of uint64, shape (2 num_perm,)
 
     Returns
     -------
@@ -69,8 +59,7 @@ def fss_sketch(
     Reference implementation, all sets round by round: about 30 ns per element and round. Needs
     8 K + 40 bytes of working memory per element or slot, so callers pass blocks of sets.
     """
-    n = len(lengths)
-    keys = key_stream(seed, 0, 2 * num_perm)
+    n, num_perm = len(lengths), len(keys) // 2
     slots = np.full((n, num_perm), np.uint64(_EMPTY), dtype=np.uint64)
     flat = slots.reshape(-1)
     owners = np.repeat(np.arange(n, dtype=np.int64), lengths)
@@ -93,26 +82,8 @@ def fss_sketch(
     return (slots & np.uint64(_LOW32)).astype(np.uint32)
 
 
-PRIME = 2**61 - 1
-
 _LOW29 = 2**29 - 1
 _CHUNK = 2048
-
-
-@lru_cache(maxsize=8)
-def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the functions' a and b (uint64, shape (num_perm,) each); shared, so read-only."""
-    drawn: list[int] = []
-    position = 0
-    while len(drawn) < 2 * num_perm:
-        for key in (key_stream(seed, position, 2 * num_perm) >> np.uint64(3)).tolist():
-            is_a = len(drawn) % 2 == 0
-            if len(drawn) < 2 * num_perm and key < PRIME and not (is_a and key == 0):
-                drawn.append(key)
-        position += 2 * num_perm
-    a, b = np.array(drawn[0::2], dtype=np.uint64), np.array(drawn[1::2], dtype=np.uint64)
-    a.flags.writeable = b.flags.writeable = False
-    return a, b
 
 
 def _fold(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -143,7 +114,7 @@ def _evaluate(
 
 
 def universal_sketch(
-    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], *, num_perm: int, seed: int
+    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], keys: NDArray[np.uint64]
 ) -> NDArray[np.uint32]:
     """Sketch many sets at once; parameters and result as for :func:`fss_sketch`.
 
@@ -152,7 +123,8 @@ def universal_sketch(
     Reference implementation: about 25 ns per element and slot, and 40 bytes of working memory for
     each slot of 2048 elements.
     """
-    a, b = coefficients(num_perm, seed)
+    num_perm = len(keys) // 2
+    a, b = keys[:num_perm], keys[num_perm:]
     reduced = _fold(hashes)
     reduced = np.where(reduced >= np.uint64(PRIME), reduced - np.uint64(PRIME), reduced)
     result = np.full((len(lengths), num_perm), 0xFFFFFFFF, dtype=np.uint32)
@@ -165,7 +137,3 @@ def universal_sketch(
         smallest = np.minimum.reduceat(values, firsts, axis=0)
         result[owner[firsts]] = np.minimum(result[owner[firsts]], smallest)
     return result
-
-
-SCHEMES = {"fss": fss_sketch, "universal": universal_sketch}
-"""Reference sketches by scheme; the first is the default."""

@@ -1,0 +1,47 @@
+"""The functions of the compiled kernel in Python, with the same names, arguments and results.
+
+``compiled.pyi`` has their signatures, and the C says what each does. Arguments are buffers; results
+that are not returned are written into buffers of the caller, as there. A module of its own, because
+it is what stands for the compiled one; the steps are in the files beside it. What only steers that
+one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
+"""
+
+from lshdb.kernel.reference_sets import (
+    compare_sets,
+    count_common,
+    find_sharing,
+    sample_weights,
+    sketch,
+    table_sets,
+    walsh_hadamard,
+)
+from lshdb.kernel.reference_texts import (
+    compare_texts,
+    hash_texts,
+    normalise,
+    scan_lines,
+    share_with,
+    shingle_text,
+    shingle_texts,
+    sign_contents,
+    sign_texts,
+)
+
+__all__ = [
+    "compare_sets",
+    "compare_texts",
+    "count_common",
+    "find_sharing",
+    "hash_texts",
+    "normalise",
+    "sample_weights",
+    "scan_lines",
+    "share_with",
+    "shingle_text",
+    "shingle_texts",
+    "sign_contents",
+    "sign_texts",
+    "sketch",
+    "table_sets",
+    "walsh_hadamard",
+]
