@@ -77,29 +77,29 @@ Only: TypeAlias = Literal["all", "keep", "drop"]
 TableFormat: TypeAlias = Literal["jsonl", "parquet", "delta"]
 
 
-def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
+def check_names(function: str, names: Iterable[str], expected: Collection[str]) -> None:
     """Raise UnknownParameterError for a keyword that a function does not take.
 
     Parameters
     ----------
     function : str
         Its name, for the message.
-    given, known : iterable of str
+    names, expected : iterable of str
         Names of keywords.
 
     Raises
     ------
     UnknownParameterError
     """
-    for name in given:
-        if name not in known:
+    for name in names:
+        if name not in expected:
             import difflib
 
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
+            near = difflib.get_close_matches(name, expected, n=1, cutoff=0.55)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownParameterError(
                 f"{function} takes no parameter {name!r}{meant}",
-                hint=f"it takes {', '.join(known)}",
+                hint=f"it takes {', '.join(expected)}",
             )
 
 

@@ -72,14 +72,16 @@ def order_of(values: NDArray[_Integer], *, at_once: int = _SORTED_AT_ONCE) -> ND
     cuts = sample[64::64]
     part_of = np.empty(len(values), dtype=np.uint8)
     for at in range(0, len(values), at_once):
-        few = values[at : at + at_once]
-        part_of[at : at + at_once] = np.searchsorted(cuts, few, side="right")
+        chunk = values[at : at + at_once]
+        part_of[at : at + at_once] = np.searchsorted(cuts, chunk, side="right")
     order = np.empty(len(values), dtype=np.int64)
-    done = 0
+    n_ordered = 0
     for part in range(parts):
         places = np.flatnonzero(part_of == part)
-        order[done : done + len(places)] = places[np.argsort(values[places], kind="stable")]
-        done += len(places)
+        order[n_ordered : n_ordered + len(places)] = places[
+            np.argsort(values[places], kind="stable")
+        ]
+        n_ordered += len(places)
     return order
 
 
@@ -95,11 +97,11 @@ def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -
     parts: list[list[str]] = [[] for _ in range(n_parts)]
     for text in unsorted:
         parts[bisect_right(cuts, text)].append(text)
-    done: list[str] = []
+    sorted_runs: list[str] = []
     for part in parts:
         part.sort()
-        done += part
-    return done
+        sorted_runs += part
+    return sorted_runs
 
 
 @functools.cache

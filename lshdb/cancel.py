@@ -86,5 +86,5 @@ def on_interruption(clean_up: Callable[[], None]) -> None:
 
 def clean_up() -> None:
     """Call the registered functions, the last one first."""
-    for one in reversed(_clean_ups):
-        one()
+    for action in reversed(_clean_ups):
+        action()

@@ -167,8 +167,8 @@ class Handle:
             if "database" in expected:
                 place = DatabasePlace(expected["database"], expected.pop("schema", None))
                 expected["database"] = str(store.database_of(place))
-            others = {"database": str(store.database)}
-            check_expected(store.directory.path, store.params, expected, others=others)
+            facts = {"database": str(store.database)}
+            check_expected(store.directory.path, store.params, expected, facts=facts)
         except BaseException:
             store.close()
             raise
@@ -305,11 +305,11 @@ class Listing(Iterator[_Item]):
         """Yield the items from one state of the index."""
 
     def __iter__(self) -> Iterator[_Item]:
-        begun, self._begun = self._begun, None
-        if begun is None or self._is_spent:
+        iteration, self._begun = self._begun, None
+        if iteration is None or self._is_spent:
             self._is_spent = False
             return self._iterate()
-        return begun
+        return iteration
 
     def __next__(self) -> _Item:
         if self._begun is None:

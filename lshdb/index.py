@@ -1526,7 +1526,7 @@ class Index:
         require_whole_documents(self._store, "deduplication")
         from lshdb.clusters.rewrite_files import Rewriting, RewrittenFiles
 
-        asked = self._handle.ask(
+        survivors = self._handle.ask(
             Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
             key_field=key_field, row_keys=row_keys, delimiter=delimiter, encoding=encoding,
             quote=quote, input_format=input_format, keep=keep, threshold=threshold, against=against,
@@ -1538,8 +1538,10 @@ class Index:
             },
             needs_documents=needs_documents, on_file=on_file, on_decisions=on_decisions,
         )  # fmt: skip
-        files = tuple(asked)
-        return RewrittenFiles(files, asked.unchecked, asked.newest_batch, asked.left_out)
+        files = tuple(survivors)
+        return RewrittenFiles(
+            files, survivors.unchecked, survivors.newest_batch, survivors.left_out
+        )
 
     def neighbors(
         self,
@@ -2213,8 +2215,8 @@ class Index:
         from lshdb.maintain.rewrite import reband_index
 
         options = {"threshold": threshold, "recall": recall, "bands": bands, "rows": rows}
-        given = {name: value for name, value in options.items() if value is not None}
-        return reband_index(Path(path), given, lock_timeout=lock_timeout)
+        changes = {name: value for name, value in options.items() if value is not None}
+        return reband_index(Path(path), changes, lock_timeout=lock_timeout)
 
     @staticmethod
     def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:

@@ -88,15 +88,15 @@ def installed_tokenizer(name: str) -> Tokenizer:
     from importlib.metadata import entry_points
 
     offered = entry_points(group=GROUP)
-    found = [entry for entry in offered if entry.name == name]
-    if not found:
-        there = ", ".join(sorted(offered.names)) or "none"
+    entries = [entry for entry in offered if entry.name == name]
+    if not entries:
+        names = ", ".join(sorted(offered.names)) or "none"
         raise TokenizerError(
-            f"no tokenizer {name!r} is installed; the installed ones are: {there}",
+            f"no tokenizer {name!r} is installed; the installed ones are: {names}",
             hint=f"install the package that offers {name!r} in the entry-point group {GROUP}, "
             "or open the index from Python with tokenizer=",
         )
-    entry = found[0]
+    entry = entries[0]
     try:
         loaded = entry.load()
     except (Exception, SystemExit) as error:  # importing that package may raise anything
@@ -164,14 +164,14 @@ def naming_text(documents: Iterable[Document], split: Callable[[Any], object]) -
         raise
 
 
-def splitter(recorded: str, given: Tokenizer | None = None) -> Callable[[str], list[str]]:
+def splitter(recorded: str, own: Tokenizer | None = None) -> Callable[[str], list[str]]:
     """Return the function that splits the texts of an index.
 
     Parameters
     ----------
     recorded : str
         The index's parameter ``tokenizer``.
-    given : Tokenizer, optional
+    own : Tokenizer, optional
         The caller's tokenizer; without it, the installed one is loaded for the first text.
 
     Returns
@@ -184,7 +184,7 @@ def splitter(recorded: str, given: Tokenizer | None = None) -> Callable[[str], l
 
     @functools.cache
     def tokenizer() -> Tokenizer:
-        return given if given is not None else _of_index(recorded)
+        return own if own is not None else _of_index(recorded)
 
     def split(text: str) -> list[str]:
         return _tokens(tokenizer(), text)
@@ -195,34 +195,34 @@ def splitter(recorded: str, given: Tokenizer | None = None) -> Callable[[str], l
 def _of_index(recorded: str) -> Tokenizer:
     name, _, version = recorded.partition(" ")
     try:
-        found = installed_tokenizer(name)
+        tokenizer = installed_tokenizer(name)
     except TokenizerError as error:
         raise TokenizerError(
             f"the index splits texts with the tokenizer {recorded}: {error.message}",
             hint=error.hint,
         ) from error
-    if found.recorded != recorded:
+    if tokenizer.recorded != recorded:
         raise ParameterMismatchError(
             f"the index splits texts with the tokenizer {recorded}, "
-            f"but {found.recorded} is installed",
+            f"but {tokenizer.recorded} is installed",
             name="tokenizer",
             stored=recorded,
-            given=found.recorded,
+            given=tokenizer.recorded,
             hint=f"install version {version} of the package that offers {name}",
         )
-    return found
+    return tokenizer
 
 
 def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     try:
-        given = tokenizer.split(text)
-        tokens = list(given)
+        returned = tokenizer.split(text)
+        tokens = list(returned)
     except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise UnsplitTextError(
             f"the tokenizer {tokenizer.recorded} failed: {type(error).__name__}: {error}",
             hint="fix it under a new version, or leave out the text that it cannot split",
         ) from error
-    if isinstance(given, str):
+    if isinstance(returned, str):
         raise _no_token(tokenizer, "one string")
     for token in tokens:
         if not isinstance(token, str):

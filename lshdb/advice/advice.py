@@ -295,5 +295,5 @@ class Advice:
             record[name] = None if part is None else asdict(part)
         record["histogram"]["is_exact"] = self.histogram.is_exact
         for name in ("examples", "choices"):
-            record[name] = tuple(asdict(one) for one in getattr(self, name))
+            record[name] = tuple(asdict(item) for item in getattr(self, name))
         return record

@@ -106,8 +106,8 @@ def advise(
         "advise", options,
         "aim", "labels", "sample", "memory", "workers", "tokenizer", "on_reject", "on_progress",
     )  # fmt: skip
-    given = given_tokenizer(tokenizer)
-    recorded = given.recorded if given is not None else ""
+    own_tokenizer = given_tokenizer(tokenizer)
+    recorded = own_tokenizer.recorded if own_tokenizer is not None else ""
     params = CreateOptions(tokenizer=recorded, **options).params()
     if params.window is not None:
         raise ParameterError(
@@ -116,18 +116,18 @@ def advise(
         )
     seed = params.seed
     _check(params, aim, sample, seed, memory)
-    split = splitter(params.tokenizer, given) if params.unit == "tokenizer" else None
-    asked = Labels.of(labels) if labels is not None else None
+    split = splitter(params.tokenizer, own_tokenizer) if params.unit == "tokenizer" else None
+    answers = Labels.of(labels) if labels is not None else None
     family = family_of(params, split)
     drawn = sample_of_stream(
         documents, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
-        named=asked.keys if asked else (), on_reject=on_reject, on_progress=on_progress,
+        named=answers.keys if answers else (), on_reject=on_reject, on_progress=on_progress,
     )  # fmt: skip
     advising = _Advising(
         params, drawn, split=split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
         workers=choose_workers(workers), is_fixed=options.get("k") is not None,
     )  # fmt: skip
-    return advising.advice(aim, asked, lambda line, k: _new_index(line, k, options, recorded))
+    return advising.advice(aim, answers, lambda line, k: _new_index(line, k, options, recorded))
 
 
 def advise_on_index(
@@ -149,17 +149,17 @@ def advise_on_index(
             "advice compares the texts of an index, and this one stores none",
             hint="give the files they came from: lshdb tune FILE..., or lshdb.advise(documents)",
         )
-    asked = Labels.of(labels) if labels is not None else None
+    answers = Labels.of(labels) if labels is not None else None
     with store.reading() as snapshot:
         drawn = sample_of_index(
             snapshot, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
-            named=asked.keys if asked else (),
+            named=answers.keys if answers else (),
         )  # fmt: skip
     advising = _Advising(
         params, drawn, split=family.split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
         workers=choose_workers(workers), is_fixed=False,
     )  # fmt: skip
-    return advising.advice(aim, asked, lambda options, k: _of_index(params, options, k))
+    return advising.advice(aim, answers, lambda options, k: _of_index(params, options, k))
 
 
 def _check(params: IndexParams, aim: object, sample: int, seed: int, memory: int) -> None:
@@ -248,9 +248,9 @@ class _Advising:
         self._remark_on_sample()
         names = [aim] if aim is not None else [*AIMS]
         choices = [self._choice(name, command) for name in names]
-        found = self._agreement(labels) if labels is not None else None
-        if found is not None and found.threshold is not None:
-            choices.insert(0, self._labelled(found, command))
+        agreement = self._agreement(labels) if labels is not None else None
+        if agreement is not None and agreement.threshold is not None:
+            choices.insert(0, self._labelled(agreement, command))
         return Advice(
             params=self._params,
             documents=sample.documents,
@@ -259,9 +259,9 @@ class _Advising:
             units=self._units,
             seed=self._seed,
             histogram=self._own.histogram(),
-            examples=tuple(self._example(*one) for one in self._own.examples),
+            examples=tuple(self._example(*example) for example in self._own.examples),
             choices=tuple(choices),
-            labels=found,
+            labels=agreement,
             curve=s_curve(self._params, steps=20),
             remarks=tuple(self._remarks),
         )
@@ -285,16 +285,18 @@ class _Advising:
         return self._made(name, aim.purpose, threshold, reason, counts, command)
 
     def _labelled(
-        self, found: LabelAgreement, command: Callable[[list[str], list[str]], list[str]]
+        self, agreement: LabelAgreement, command: Callable[[list[str], list[str]], list[str]]
     ) -> Choice:
-        row = next(one for one in found.rows if one.threshold == found.threshold)
+        row = next(
+            candidate for candidate in agreement.rows if candidate.threshold == agreement.threshold
+        )
         reason = (
-            f"of {found.yes + found.no:,} labelled pairs {row.found_yes + row.missed_no:,} agree; "
-            f"precision {row.precision or 0.0:.3f}, recall {row.recall or 0.0:.3f}"
+            f"of {agreement.yes + agreement.no:,} labelled pairs {row.found_yes + row.missed_no:,} "
+            f"agree; precision {row.precision or 0.0:.3f}, recall {row.recall or 0.0:.3f}"
         )
         return self._made(
             "labels", "what the labels call near-duplicates", row.threshold, reason,
-            self._counted(found.k), command,
+            self._counted(agreement.k), command,
         )  # fmt: skip
 
     def _made(
@@ -315,30 +317,33 @@ class _Advising:
     def _agreement(self, labels: Labels) -> LabelAgreement:
         ks = [self._params.k, *(k for k in self._counts if k != self._params.k)]
         texts = self._sample.named
-        found = best_agreement([agreement(labels, texts, self._family(k)) for k in ks])
-        self._remark_on_labels(found, len(ks))
-        return found
+        best = best_agreement([agreement(labels, texts, self._family(k)) for k in ks])
+        self._remark_on_labels(best, len(ks))
+        return best
 
-    def _remark_on_labels(self, found: LabelAgreement, n_shingles: int) -> None:
+    def _remark_on_labels(self, agreement: LabelAgreement, n_shingles: int) -> None:
         say = self._remarks.append
-        if found.missing:
-            keys = _listed([*map(repr, found.missing)])
+        if agreement.missing:
+            keys = _listed([*map(repr, agreement.missing)])
             say(f"labels are left out of which there is no document: {keys}")
-        if found.contradictions:
-            pairs = [f"{one!r} and {two!r}" for one, two in found.contradictions]
+        if agreement.contradictions:
+            pairs = [f"{left!r} and {right!r}" for left, right in agreement.contradictions]
             say(f"left out, as they are labelled both yes and no: {_listed(pairs)}")
-        if not found.yes or not found.no:
+        if not agreement.yes or not agreement.no:
             say(
-                f"{found.yes:,} labels say yes and {found.no:,} no: without both, no threshold can "
-                "be proposed"
+                f"{agreement.yes:,} labels say yes and {agreement.no:,} no: without both, no "
+                "threshold can be proposed"
             )
-        elif min(found.yes, found.no) < _FEW:
+        elif min(agreement.yes, agreement.no) < _FEW:
             say(
-                f"{found.yes:,} labels say yes and {found.no:,} no: fewer than {_FEW} of a kind "
-                "leave much to chance, see the intervals"
+                f"{agreement.yes:,} labels say yes and {agreement.no:,} no: fewer than {_FEW} of a "
+                "kind leave much to chance, see the intervals"
             )
         if n_shingles > 1:
-            say(f"of the shingles that were tried, those of {found.k} agree best with the labels")
+            say(
+                f"of the shingles that were tried, those of {agreement.k} agree best with the "
+                "labels"
+            )
         say("precision and recall are those of the labelled pairs, which may not be like all pairs")
 
     def _remark_on_sample(self) -> None:
@@ -357,10 +362,10 @@ class _Advising:
                 "the memory, or too many texts share them: with longer shingles, or more memory, "
                 "more are compared"
             )
-        seen = int(own.seen[50:].sum())
-        if seen < _FEW:
+        n_seen = int(own.seen[50:].sum())
+        if n_seen < _FEW:
             say(
-                f"the sample has {seen:,} of the pairs of similarity 0.5 or more, which says "
+                f"the sample has {n_seen:,} of the pairs of similarity 0.5 or more, which says "
                 "little; a larger sample has more"
             )
 

@@ -161,10 +161,10 @@ def _highest(levels: Floats, params: IndexParams) -> tuple[int, float]:
     recall = min(params.recall, _MOST_RECALL)
     least = recall + _MARGIN * (1.0 - recall)
     reachable = levels[levels >= _LOWEST * _STEP]
-    asked = levels if len(reachable) >= least * len(levels) else reachable
-    if not len(asked):
+    candidates = levels if len(reachable) >= least * len(levels) else reachable
+    if not len(candidates):
         return _HIGHEST, 0.0
-    place = min(max(int(np.quantile(asked, 1.0 - recall) / _STEP + 1e-9), _LOWEST), _HIGHEST)
+    place = min(max(int(np.quantile(candidates, 1.0 - recall) / _STEP + 1e-9), _LOWEST), _HIGHEST)
     while True:
         options = CreateOptions(
             threshold=round(place * _STEP, 2), scheme=params.scheme, recall=recall,
@@ -172,7 +172,7 @@ def _highest(levels: Floats, params: IndexParams) -> tuple[int, float]:
         ).params()  # fmt: skip
         chances = [options.recall_at(float(s)) for s in levels if s >= options.threshold]
         n_found = sum(chances)
-        if n_found >= least * len(asked) or place == _LOWEST:
+        if n_found >= least * len(candidates) or place == _LOWEST:
             return place, n_found / len(levels)
         place -= 1
 
@@ -218,26 +218,26 @@ def choice_of(
     command : sequence of str
         What makes the index, as words.
     """
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "recall": min(params.recall, _MOST_RECALL),
         "num_perm": params.num_perm,
     }
-    made = CreateOptions(threshold=threshold, scheme=params.scheme, **given).params()
+    chosen = CreateOptions(threshold=threshold, scheme=params.scheme, **options).params()
     documents = max(counts.documents, 2)
-    cost = estimate(documents=documents, threshold=threshold, scheme=params.scheme, **given)
+    cost = estimate(documents=documents, threshold=threshold, scheme=params.scheme, **options)
     pairs, lower, upper = counts.at_least(threshold)
     levels, numbers = counts.means()
-    chances = [made.recall_at(float(level)) for level in levels]
+    chances = [chosen.recall_at(float(level)) for level in levels]
     candidates = float(sum(c * n for c, n in zip(chances, numbers.tolist(), strict=True)))
     first = round(threshold * 100)
-    found = float(
+    n_found = float(
         sum(c * n for c, n in zip(chances[first:], numbers[first:].tolist(), strict=True))
     )
     n_bytes = cost.signature_bytes + cost.posting_bytes + cost.document_bytes
     choice = Choice(
         aim=name, purpose=purpose, unit=counts.unit, k=counts.k, threshold=threshold,
-        bands=made.bands, rows=made.rows, num_perm=made.num_perm, recall=made.recall,
-        pairs=pairs, lower=lower, upper=upper, compared=counts.compared, found=found,
+        bands=chosen.bands, rows=chosen.rows, num_perm=chosen.num_perm, recall=chosen.recall,
+        pairs=pairs, lower=lower, upper=upper, compared=counts.compared, found=n_found,
         candidates=candidates, bytes=n_bytes, add_seconds=cost.add_seconds, reason=reason,
         words="", command=" ".join(command),
     )  # fmt: skip

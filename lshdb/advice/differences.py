@@ -54,16 +54,16 @@ def _shown(diff: TextDiff, first: int, last: int) -> WordDifference:
     parts = diff.parts
 
     def words(of: range) -> tuple[list[str], list[str]]:
-        one = "".join(diff.texts_of(parts[at])[0] for at in of if parts[at].is_first)
-        other = "".join(diff.texts_of(parts[at])[1] for at in of if parts[at].is_second)
-        return one.split(), other.split()
+        first_text = "".join(diff.texts_of(parts[at])[0] for at in of if parts[at].is_first)
+        second_text = "".join(diff.texts_of(parts[at])[1] for at in of if parts[at].is_second)
+        return first_text.split(), second_text.split()
 
-    ones, others = words(range(first, last))
+    ones, twos = words(range(first, last))
     before = words(range(max(first - 1, 0), first))[0]
     after = words(range(last, min(last + 1, len(parts))))[0]
     return WordDifference(
         words1=" ".join(ones),
-        words2=" ".join(others),
+        words2=" ".join(twos),
         before=" ".join(before[-_CONTEXT:]),
         after=" ".join(after[:_CONTEXT]),
     )

@@ -82,10 +82,10 @@ def _label(cells: Sequence[str], where: str) -> Label:
             "between"
         )
     try:
-        one, other = map(unescaped, cells[:2])
+        key1, key2 = map(unescaped, cells[:2])
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
-    return one, other, _ANSWERS[answer]
+    return key1, key2, _ANSWERS[answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +112,20 @@ class Labels:
         ParameterError
             One is not two keys and a truth value, or labels a document with itself.
         """
-        given: dict[tuple[str, str], set[bool]] = {}
+        answers: dict[tuple[str, str], set[bool]] = {}
         for label in labels:
             if not isinstance(label, tuple | list) or len(label) != 3:
                 raise ParameterError(f"the labels hold {label!r:.80}; expected (key1, key2, bool)")
-            one, other, answer = label
+            key1, key2, answer = label
             if not isinstance(answer, bool):
                 raise ParameterError(f"a label is {answer!r:.80}; expected True or False")
-            pair = (check_key("key1", one), check_key("key2", other))
-            if one == other:
-                raise ParameterError(f"the labels compare {one!r:.80} with itself")
-            given.setdefault((min(pair), max(pair)), set()).add(answer)
+            pair = (check_key("key1", key1), check_key("key2", key2))
+            if key1 == key2:
+                raise ParameterError(f"the labels compare {key1!r:.80} with itself")
+            answers.setdefault((min(pair), max(pair)), set()).add(answer)
         return cls(
-            {pair: True in answers for pair, answers in given.items() if len(answers) == 1},
-            tuple(pair for pair, answers in given.items() if len(answers) > 1),
+            {pair: True in said for pair, said in answers.items() if len(said) == 1},
+            tuple(pair for pair, said in answers.items() if len(said) > 1),
         )
 
     @property
@@ -147,7 +147,7 @@ def agreement(labels: Labels, bodies: Mapping[str, Any], family: Family) -> Labe
     """
     pairs = [pair for pair in labels.answers if pair[0] in bodies and pair[1] in bodies]
     points = dict(zip(bodies, family.points(family.contents([*bodies.values()])), strict=True))
-    levels = family.levels([points[one] for one, _ in pairs], [points[two] for _, two in pairs])
+    levels = family.levels([points[key1] for key1, _ in pairs], [points[key2] for _, key2 in pairs])
     near = [float(level) for level, pair in zip(levels, pairs, strict=True) if labels.answers[pair]]
     far = [
         float(level) for level, pair in zip(levels, pairs, strict=True) if not labels.answers[pair]
@@ -165,9 +165,9 @@ def agreement(labels: Labels, bodies: Mapping[str, Any], family: Family) -> Labe
     )
 
 
-def best_agreement(found: Sequence[LabelAgreement]) -> LabelAgreement:
+def best_agreement(agreements: Sequence[LabelAgreement]) -> LabelAgreement:
     """Return the one of the highest F1; of equals the first."""
-    return max(found, key=lambda one: max(row.f1 for row in one.rows))
+    return max(agreements, key=lambda agreement: max(row.f1 for row in agreement.rows))
 
 
 def _row(threshold: float, near: Sequence[float], far: Sequence[float]) -> LabelRow:
@@ -175,7 +175,7 @@ def _row(threshold: float, near: Sequence[float], far: Sequence[float]) -> Label
     found_no = sum(level >= threshold - 1e-9 for level in far)
     precision = _share(found_yes, found_yes + found_no)
     recall = _share(found_yes, len(near))
-    both = (precision[0] or 0.0) + (recall[0] or 0.0)
+    total = (precision[0] or 0.0) + (recall[0] or 0.0)
     return LabelRow(
         threshold=threshold,
         found_yes=found_yes,
@@ -188,7 +188,7 @@ def _row(threshold: float, near: Sequence[float], far: Sequence[float]) -> Label
         recall=recall[0],
         recall_lower=recall[1],
         recall_upper=recall[2],
-        f1=2.0 * (precision[0] or 0.0) * (recall[0] or 0.0) / both if both else 0.0,
+        f1=2.0 * (precision[0] or 0.0) * (recall[0] or 0.0) / total if total else 0.0,
     )
 
 

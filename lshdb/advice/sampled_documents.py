@@ -134,21 +134,21 @@ def sample_of_index(
             yield _place(key, seed), doc_id, key
 
     drawn = heapq.nsmallest(most, places())
-    taken = 0
+    n_bytes = 0
     for start in range(0, len(drawn), _TEXTS_READ):
-        some = drawn[start : start + _TEXTS_READ]
-        bodies = dict(snapshot.bodies_of_documents([doc_id for _, doc_id, _ in some]))
-        for _, doc_id, key in some:
-            taken += _bytes_of(bodies[doc_id])
-            if sample.keys and taken > memory:
+        part = drawn[start : start + _TEXTS_READ]
+        bodies = dict(snapshot.bodies_of_documents([doc_id for _, doc_id, _ in part]))
+        for _, doc_id, key in part:
+            n_bytes += _bytes_of(bodies[doc_id])
+            if sample.keys and n_bytes > memory:
                 break
             sample.keys.append(key)
             sample.bodies.append(bodies[doc_id])
-        if taken > memory:
+        if n_bytes > memory:
             break
-    found = snapshot.documents_of_keys(list(named))
-    texts = dict(snapshot.bodies_of_documents([one.doc_id for one in found.values()]))
-    sample.named = {key: texts[one.doc_id] for key, one in found.items()}
+    documents = snapshot.documents_of_keys(list(named))
+    texts = dict(snapshot.bodies_of_documents([document.doc_id for document in documents.values()]))
+    sample.named = {key: texts[document.doc_id] for key, document in documents.items()}
     return sample
 
 

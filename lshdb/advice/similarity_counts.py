@@ -104,12 +104,12 @@ class PairCounts:
         step = _FINE // _SLICES
         sums = [*self.seen[:-1].reshape(_SLICES, step).sum(axis=1).tolist(), int(self.seen[-1])]
         slices = []
-        for place, seen in enumerate(sums):
+        for place, n_seen in enumerate(sums):
             low, high = place / _SLICES, min(1.0, (place + 1) / _SLICES)
-            pairs, lower, upper = self._interval(seen, int(self.within[place]))
+            pairs, lower, upper = self._interval(n_seen, int(self.within[place]))
             slices.append(
                 SimilaritySlice(
-                    low=low, high=high, pairs=pairs, lower=lower, upper=upper, seen=seen
+                    low=low, high=high, pairs=pairs, lower=lower, upper=upper, seen=n_seen
                 )
             )
         return SimilarityHistogram(
@@ -130,17 +130,17 @@ class PairCounts:
         numbers = self.seen.astype(np.float64) * self.scale
         return middles.astype(np.float64), numbers
 
-    def _interval(self, seen: int, dependent: int) -> tuple[float, float, float]:
+    def _interval(self, n_seen: int, dependent: int) -> tuple[float, float, float]:
         if self.compared == self.documents:
-            return float(seen), float(seen), float(seen)
+            return float(n_seen), float(n_seen), float(n_seen)
         most = self.documents * (self.documents - 1) / 2.0
         if self.compared < 2:
             return 0.0, 0.0, most
         share = self.compared / self.documents
-        variance = seen * (1.0 - share**2) + (1.0 - share) * dependent
-        effective = seen**2 / variance if variance > 0 else 0.0
-        per_pair = seen / effective if effective else 1.0
-        pairs = seen * self.scale
+        variance = n_seen * (1.0 - share**2) + (1.0 - share) * dependent
+        effective = n_seen**2 / variance if variance > 0 else 0.0
+        per_pair = n_seen / effective if effective else 1.0
+        pairs = n_seen * self.scale
         lower = _chi_square(2.0 * effective, -_Z) / 2.0 * per_pair * self.scale
         upper = _chi_square(2.0 * effective + 2.0, _Z) / 2.0 * per_pair * self.scale
         return pairs, min(lower, pairs), min(max(upper, pairs), most)
@@ -212,8 +212,8 @@ class _Sets:
 
         parts, n = [(np.empty(0, np.uint64), np.empty(0, np.int64))], 0
         shinglers = workers if family.split is None else 1
-        with closing(work_ahead(shingled, groups, workers=shinglers)) as found:
-            for part in found:
+        with closing(work_ahead(shingled, groups, workers=shinglers)) as blocks:
+            for part in blocks:
                 parts.append(part)
                 n += len(part[0])
                 if n > most:
@@ -232,10 +232,10 @@ class _Sets:
         """Return how many of the first documents meet in shingles no more often than this."""
         m = len(self.counts)
         while m > 2:
-            some, _ = self.first(m).distinct()
-            _, shared = np.unique(some.hashes, return_counts=True)
+            sets, _ = self.first(m).distinct()
+            _, shared = np.unique(sets.hashes, return_counts=True)
             n = float((shared.astype(np.float64) ** 2).sum())
-            if n <= max(meetings, 4 * len(some.hashes)):
+            if n <= max(meetings, 4 * len(sets.hashes)):
                 break
             m = max(2, int(m * min(0.95, math.sqrt(meetings / n))))
         return m
@@ -280,7 +280,7 @@ class _Counting:
 
     def __init__(self, sets: _Sets, seed: int) -> None:
         self._sets, self._documents = sets.distinct()
-        self._copies = np.array([len(one) for one in self._documents], dtype=np.int64)
+        self._copies = np.array([len(document) for document in self._documents], dtype=np.int64)
         self._salt = np.uint64(seed * 0x165667B19E3779F9 % 2**64)
         self.seen = np.zeros(_FINE + 1, dtype=np.int64)
         self.dependent, self.within = np.zeros((2, _SLICES + 1), dtype=np.int64)
@@ -291,13 +291,13 @@ class _Counting:
         table = SetTable(self._sets.hashes, self._sets.counts)
 
         def compare(part: tuple[int, _Sets]) -> tuple[int, int, Ids, Ids, Floats]:
-            start, some = part
-            found = table.sharing(some.hashes, some.counts, least=_LEAST)
-            return start, len(some.counts), *found
+            start, sets = part
+            shared = table.sharing(sets.hashes, sets.counts, least=_LEAST)
+            return start, len(sets.counts), *shared
 
-        with closing(work_ahead(compare, self._parts(), workers=workers)) as found:
-            for start, n, asking, others, levels in found:
-                self._add(start, n, asking + start, others, levels)
+        with closing(work_ahead(compare, self._parts(), workers=workers)) as results:
+            for start, n, asking, twos, levels in results:
+                self._add(start, n, asking + start, twos, levels)
 
     def _parts(self) -> Iterator[tuple[int, _Sets]]:
         hashes, counts = self._sets.hashes, self._sets.counts
@@ -307,54 +307,54 @@ class _Counting:
             end = min(start + size, len(counts))
             yield start, _Sets(hashes[ends[start] : ends[end]], counts[start:end])
 
-    def _add(self, start: int, n: int, ones: Ids, others: Ids, levels: Floats) -> None:
-        is_pair = ones != others
-        ones, others, levels = ones[is_pair], others[is_pair], levels[is_pair]
+    def _add(self, start: int, n: int, ones: Ids, twos: Ids, levels: Floats) -> None:
+        is_pair = ones != twos
+        ones, twos, levels = ones[is_pair], twos[is_pair], levels[is_pair]
         fine = np.minimum((levels * _FINE + 1e-9).astype(np.int64), _FINE)
-        once = ones < others
-        pairs = self._copies[ones[once]] * self._copies[others[once]]
+        once = ones < twos
+        pairs = self._copies[ones[once]] * self._copies[twos[once]]
         self.seen += _sums(fine[once], pairs, _FINE + 1)
         copies = self._copies[start : start + n]
         self.seen[-1] += int((copies * (copies - 1) // 2).sum())
         width = _SLICES + 1
         places = (ones - start) * width + fine // (_FINE // _SLICES)
-        within = _sums(places, self._copies[others], n * width).reshape(n, width)
+        within = _sums(places, self._copies[twos], n * width).reshape(n, width)
         within[:, -1] += copies - 1
         beyond = within[:, ::-1].cumsum(axis=1)[:, ::-1]
         self.within += (copies[:, None] * within * (within - 1)).sum(axis=0)
         self.dependent += (copies[:, None] * beyond * (beyond - 1)).sum(axis=0)
-        self._keep(ones[once], others[once], levels[once])
+        self._keep(ones[once], twos[once], levels[once])
 
-    def _keep(self, ones: Ids, others: Ids, levels: Floats) -> None:
+    def _keep(self, ones: Ids, twos: Ids, levels: Floats) -> None:
         """Keep some pairs near each round number, whichever have the lowest random numbers."""
-        for kept, near in zip(self._kept, EXAMPLES_AT, strict=True):
+        for examples, near in zip(self._kept, EXAMPLES_AT, strict=True):
             places = np.flatnonzero(np.abs(levels - near) <= _NEAR)
             if not len(places):
                 continue
-            left, right = ones[places].astype(np.uint64), others[places].astype(np.uint64)
+            left, right = ones[places].astype(np.uint64), twos[places].astype(np.uint64)
             mixed = (left * _ODD[0] ^ right * _ODD[1] ^ self._salt) * _ODD[0]
             mixed ^= mixed >> np.uint64(29)
             mixed *= _ODD[1]
             lowest = np.argsort(mixed, kind="stable")[:_KEPT]
-            rows = (mixed[lowest], ones[places[lowest]], others[places[lowest]],
+            rows = (mixed[lowest], ones[places[lowest]], twos[places[lowest]],
                     levels[places[lowest]])  # fmt: skip
-            kept += zip(*(row.tolist() for row in rows), strict=True)
-            kept.sort()
-            del kept[_KEPT:]
+            examples += zip(*(row.tolist() for row in rows), strict=True)
+            examples.sort()
+            del examples[_KEPT:]
 
     def examples(self) -> Iterator[tuple[float, int, int, float]]:
         """Yield pairs to show, of as many different documents as there are."""
         shown: set[int] = set()
-        for kept, near in zip(self._kept, EXAMPLES_AT, strict=True):
-            fresh = [one for one in kept if not shown & {one[1], one[2]}]
+        for examples, near in zip(self._kept, EXAMPLES_AT, strict=True):
+            fresh = [example for example in examples if not shown & {example[1], example[2]}]
             chosen: list[tuple[int, int, int, float]] = []
-            for one in (*fresh, *kept):
-                if len(chosen) < EXAMPLES and one not in chosen:
-                    is_other = not shown & {one[1], one[2]}
-                    if is_other or one not in fresh:
-                        chosen.append(one)
-                        shown |= {one[1], one[2]}
-            for _, left, right, level in sorted(chosen, key=lambda one: -one[3]):
+            for example in (*fresh, *examples):
+                if len(chosen) < EXAMPLES and example not in chosen:
+                    is_other = not shown & {example[1], example[2]}
+                    if is_other or example not in fresh:
+                        chosen.append(example)
+                        shown |= {example[1], example[2]}
+            for _, left, right, level in sorted(chosen, key=lambda example: -example[3]):
                 yield near, int(self._documents[left][0]), int(self._documents[right][0]), level
 
 

@@ -92,11 +92,11 @@ class Background:
         """
         far = np.sort(np.array([level for level in levels if level < threshold]))[::-1]
         ends = distinct(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
-        each = TYPICAL_DOCUMENTS / max(1, len(levels))
+        count = TYPICAL_DOCUMENTS / max(1, len(levels))
         groups = [group for group in np.split(far, ends[:-1]) if len(group)]
         return cls(
             tuple(float(group.mean()) for group in groups),
-            tuple(each * len(group) for group in groups),
+            tuple(count * len(group) for group in groups),
             _candidate_cost(metric),
         )
 
@@ -160,7 +160,7 @@ def cheapest_banding(
         None if no choice reaches the recall.
     """
     agree = curve.probability(level)
-    far = [curve.probability(each) for each in background.levels]
+    far = [curve.probability(far_level) for far_level in background.levels]
     best: Banding | None = None
     for rows in range(1, num_perm + 1):
         bands = bands_needed(agree**rows, recall)

@@ -476,7 +476,7 @@ _HINTS = {
 
 
 def check_expected(
-    path: object, params: IndexParams, expected: Mapping[str, Any], *, others: Mapping[str, Any]
+    path: object, params: IndexParams, expected: Mapping[str, Any], *, facts: Mapping[str, Any]
 ) -> None:
     """Compare the expected parameters with those of an index.
 
@@ -487,7 +487,7 @@ def check_expected(
     params : IndexParams
     expected : mapping
         Name to value.
-    others : mapping
+    facts : mapping
         What the index stores besides its parameters, name to value.
 
     Raises
@@ -497,7 +497,7 @@ def check_expected(
     ParameterMismatchError
         A value differs; the error names both.
     """
-    stored: dict[str, Any] = {**params.items(), **params.options(), **others}
+    stored: dict[str, Any] = {**params.items(), **params.options(), **facts}
     stored["passages"] = params.passages
     check_names("Index.open", expected, stored)
     for name, value in expected.items():
@@ -520,7 +520,7 @@ def check_expected(
 
 def check_equal(
     here: tuple[object, IndexParams],
-    there: tuple[object, IndexParams],
+    counterpart: tuple[object, IndexParams],
     *,
     may_differ: Container[str],
     hint: str,
@@ -529,7 +529,7 @@ def check_equal(
 
     Parameters
     ----------
-    here, there : tuple of path-like and IndexParams
+    here, counterpart : tuple of path-like and IndexParams
     may_differ : container of str
         Parameters that are not compared.
     hint : str
@@ -540,16 +540,16 @@ def check_equal(
     ParameterMismatchError
         A parameter differs; the error names both values.
     """
-    (path, params), (other_path, other_params) = here, there
-    others = {**other_params.items(), "passages": other_params.passages}
+    (path, params), (other_path, other_params) = here, counterpart
+    other_items = {**other_params.items(), "passages": other_params.passages}
     for name, value in {**params.items(), "passages": params.passages}.items():
-        if name not in may_differ and others[name] != value:
+        if name not in may_differ and other_items[name] != value:
             raise ParameterMismatchError(
                 f"{name} is {_shortened(value)} in {path} and "
-                f"{_shortened(others[name])} in {other_path}",
+                f"{_shortened(other_items[name])} in {other_path}",
                 name=name,
                 stored=value,
-                given=others[name],
+                given=other_items[name],
                 hint=hint,
             )
 

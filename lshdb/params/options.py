@@ -270,14 +270,14 @@ class ExpectedParameters(Parameters, total=False):
     schema: str | None
 
 
-def check_parameters(function: str, given: Iterable[str], *own: str) -> None:
+def check_parameters(function: str, names: Iterable[str], *own: str) -> None:
     """Raise UnknownParameterError for a keyword that is neither a parameter nor the function's own.
 
     Parameters
     ----------
     function : str
         Its name, for the message.
-    given : iterable of str
+    names : iterable of str
         What it was called with, besides its own.
     *own : str
         The function's own keywords, which somebody may have misspelt.
@@ -286,7 +286,7 @@ def check_parameters(function: str, given: Iterable[str], *own: str) -> None:
     ------
     UnknownParameterError
     """
-    check_names(function, given, (*own, *Parameters.__annotations__))
+    check_names(function, names, (*own, *Parameters.__annotations__))
 
 
 def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexParams:
@@ -439,8 +439,8 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
     if options.stop_words is not None:
         recorded = stop_word_list(options.stop_words, normalisation)
     if unit in URL_UNITS:
-        given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
-        recorded = stop_token_list(given, normalisation)
+        tokens = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
+        recorded = stop_token_list(tokens, normalisation)
     return {
         "unit": unit,
         "k": UNITS[unit].k if k is None else plain_number(k),
@@ -464,4 +464,4 @@ def _normalisation(options: CreateOptions, unit: str) -> str:
         "punctuation": check_flag("strip_punctuation", options.strip_punctuation),
         "digits": options.digits == "zero",
     }
-    return join_steps(steps | {step for step, wanted in added.items() if wanted})
+    return join_steps(steps | {step for step, is_added in added.items() if is_added})

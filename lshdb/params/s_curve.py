@@ -76,16 +76,16 @@ def s_curve(params: IndexParams, *, steps: int = 100, furthest: float | None = N
     first, last = _ends(params, furthest)
     values = {first + (last - first) * step / steps for step in range(steps + 1)}
     similarities = sorted(values | {params.threshold})
-    found = [params.recall_at(value) for value in similarities]
+    probabilities = [params.recall_at(value) for value in similarities]
     place = similarities.index(params.threshold)
     curve = params.curve
     share = (1.0 / params.bands) ** (1.0 / params.rows)
     near = slice(0, place + 1) if params.kind.is_distance else slice(place, None)
     far = slice(place, None) if params.kind.is_distance else slice(0, place + 1)
-    missed = [1.0 - probability for probability in found]
+    missed = [1.0 - probability for probability in probabilities]
     return SCurve(
         similarities=tuple(similarities),
-        found=tuple(found),
+        found=tuple(probabilities),
         is_distance=params.kind.is_distance,
         bands=params.bands,
         rows=params.rows,
@@ -95,7 +95,7 @@ def s_curve(params: IndexParams, *, steps: int = 100, furthest: float | None = N
             curve.probability(params.level), params.bands, params.rows
         ),
         steepest=curve.value(curve.at_share(share)),
-        false_positives=_mean(similarities[far], found[far]),
+        false_positives=_mean(similarities[far], probabilities[far]),
         false_negatives=_mean(similarities[near], missed[near]),
     )
 

@@ -169,7 +169,7 @@ class Index:
         dataset = Dataset.open(path, options=options)
         given = given_tokenizer(tokenizer)
         wanted = {**expected, **({} if given is None else {"tokenizer": given.recorded})}
-        check_expected(path, IndexParams(**dataset.commit.parameters), wanted, others={})
+        check_expected(path, IndexParams(**dataset.commit.parameters), wanted, facts={})
         own = tokenizer if isinstance(tokenizer, Tokenizer) else None
         return cls(_session(spark), dataset, own)
 
