@@ -2219,23 +2219,56 @@ class Index:
         return reband_index(Path(path), changes, lock_timeout=lock_timeout)
 
     @staticmethod
-    def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
-        """Bring an index's schema up to date, in one transaction.
+    def upgrade(
+        path: Path_,
+        *,
+        tokenizer: Tokenizer | str | None = None,
+        lock_timeout: float = 60.0,
+        workers: int | None = None,
+        on_commit: Callable[[AddResult], None] | None = None,
+    ) -> tuple[str | None, str]:
+        """Bring an index up to date, in one transaction: all of it, or nothing.
+
+        An index of format 1, which was never released, becomes one of today's format: its stored
+        texts or vectors are signed anew. Documents keep their order, fields, sources and times,
+        batches their numbers, and so do nights and cursors. It takes as long as adding them, and
+        room for a second index; stored pairs and clusters are found again when you ask for them.
+
+        Parameters
+        ----------
+        path : path-like
+        tokenizer : object or str, optional
+            For an index of format 1 whose shingles are of a tokenizer's tokens, as for
+            :meth:`open`.
+        lock_timeout : float
+            Seconds to wait for another writer.
+        workers : int, optional
+            Threads that sign; by default one per core.
+        on_commit : callable, optional
+            Called with the counts so far, while an index of format 1 is signed.
 
         Returns
         -------
         tuple of str
-            Revision before (None if there was none) and after.
+            Revision of the schema before (None if there was none) and after.
 
         Raises
         ------
         IndexNotFoundError, LockedError, DatabaseError
         FormatError
-            The index was made by a newer version.
+            The index was made by a newer version; or has format 1 and no texts, or an older schema.
+        DamageError
+            Something that is to be kept is not as it was written; nothing was changed.
         """
-        from lshdb.maintain.rewrite import upgrade_index
+        from lshdb.maintain.upgrade import upgrade_index
 
-        return upgrade_index(Path(path), lock_timeout=lock_timeout)
+        return upgrade_index(
+            Path(path),
+            tokenizer=tokenizer,
+            lock_timeout=lock_timeout,
+            workers=workers,
+            on_commit=on_commit,
+        )
 
     def check(
         self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
@@ -2292,7 +2325,10 @@ class Index:
         from lshdb.maintain.repair import repair_index
 
         return repair_index(
-            Path(path), tokenizer=tokenizer, lock_timeout=lock_timeout, workers=workers
+            Path(path),
+            tokenizer=tokenizer,
+            lock_timeout=lock_timeout,
+            workers=workers,
         )
 
 

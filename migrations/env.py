@@ -38,7 +38,7 @@ def run(connection):  # type: ignore[no-untyped-def]
 
 def run_on_index():  # type: ignore[no-untyped-def]
     """Open the index that ``-x index=PATH`` names."""
-    from lshdb.maintain.rewrite import migrating
+    from lshdb.maintain.upgrade import migrating
 
     path = context.get_x_argument(as_dictionary=True).get("index")
     if not path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._options import Command, index_argument, lock_option
+from lshdb.cli._long_work import TaskProgress
+from lshdb.cli._options import Command, index_argument, lock_option, workers_option
 from lshdb.cli._output import note
 
 __all__ = ["command"]
@@ -13,10 +14,21 @@ __all__ = ["command"]
 
 @click.command("upgrade", cls=Command)
 @index_argument
+@workers_option
 @lock_option
-def command(index_path: str, *, lock_timeout: float) -> None:
-    """Bring the schema of INDEX up to date in one transaction: all of it, or nothing."""
-    before, after = Index.upgrade(index_path, lock_timeout=lock_timeout)
+def command(index_path: str, *, workers: int | None, lock_timeout: float) -> None:
+    """Bring INDEX up to date in one transaction: all of it, or nothing.
+
+    An index of format 1 is signed anew from its stored texts. That takes as long as adding them,
+    and room for a second index.
+    """
+    with TaskProgress("upgrading") as progress:
+        before, after = Index.upgrade(
+            index_path,
+            workers=workers,
+            lock_timeout=lock_timeout,
+            on_commit=progress.committed,
+        )
     if before == after:
         note(f"the schema is current: revision {after}")
     else:

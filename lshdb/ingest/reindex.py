@@ -40,7 +40,7 @@ from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
-__all__ = ["changed_params", "reindex_store"]
+__all__ = ["StoredText", "add_stored", "changed_params", "reindex_store"]
 
 _VECTORS = 1_000
 _SAMPLE_NUMBERS = 8_000_000
@@ -82,33 +82,75 @@ def reindex_store(
     if params.tokenizer:
         is_same = tokenizer is None and family.split is not None
         split = family.split if is_same else splitter(params.tokenizer, tokenizer)
-    changed = family_of(params, split)
-    workers = choose_workers(workers)
     begun = time.perf_counter()
-    result = AddResult()
     with (
         store.reading() as snapshot,
         Store.making(path, params, place=place) as made,
         Writer(made, lock_timeout=0.0) as writer,
-        Ahead(changed, writer.codec, workers=workers, expects_new=True) as ahead,
     ):
         made.use_orders(BandOrders(params.cut))
         last = snapshot.last_batch()
-        rejections = Rejections(result, on_reject=None, max_errors=0)
-        batches = in_batches(
+        result = add_stored(
+            writer,
             _documents(snapshot, store.params),
-            changed,
+            f"reindex of {store.directory.path}",
+            family_of(params, split),
+            cuts_windows=not store.params.window,
+            after=last.started_at if last else "",
+            workers=workers,
+            on_commit=on_commit,
+        )
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def add_stored(
+    writer: Writer,
+    documents: Iterable[StoredText],
+    name: str,
+    family: Family,
+    *,
+    cuts_windows: bool,
+    after: str,
+    workers: int | None,
+    on_commit: Callable[[AddResult], None] | None = None,
+) -> AddResult:
+    """Sign stored documents and add them to a new index, with the times that they have.
+
+    Parameters
+    ----------
+    writer : Writer
+    documents : iterable of StoredText
+    name : str
+        Source of the batches.
+    family : Family
+        Of the new index.
+    cuts_windows : bool
+        In an index of passages: whether the documents are whole, and to be cut.
+    after : str
+        When the newest batch of the old index began.
+    workers : int, optional
+    on_commit : callable, optional
+
+    Returns
+    -------
+    AddResult
+    """
+    workers = choose_workers(workers)
+    result = AddResult()
+    rejections = Rejections(result, on_reject=None, max_errors=0)
+    with Ahead(family, writer.codec, workers=workers, expects_new=True) as ahead:
+        batches = in_batches(
+            documents,
+            family,
             rejections.add,
             ahead,
             times=attrgetter("added_at", "last_seen_at"),
-            window=None if store.params.window else params.window,
+            window=family.params.window if cuts_windows else None,
         )
-        name = f"reindex of {store.directory.path}"
-        source = source_of_bodies(name, batches, changed, rejections, ahead, is_at_hand=True)
-        after = last.started_at if last else ""
-        run = Run(writer, params, result, on_conflict="error", after=after)
+        source = source_of_bodies(name, batches, family, rejections, ahead, is_at_hand=True)
+        run = Run(writer, family.params, result, on_conflict="error", after=after)
         commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))
-    result.seconds = time.perf_counter() - begun
     return result
 
 
@@ -215,14 +257,14 @@ def _kept_of_texts(
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredText(Document):
-    """A document of the index with the times it keeps."""
+class StoredText(Document):
+    """A document that an index has stored, with the times that it keeps."""
 
     added_at: str = ""
     last_seen_at: str = ""
 
 
-def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]:
+def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[StoredText]:
     fields = _fields_reader(snapshot)
     if params.keeps_vectors:
         yield from _vectors(snapshot, fields)
@@ -233,7 +275,7 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]
         body = snapshot.codec.unpack(
             one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
         )
-        yield _StoredText(one.key, body, one.source, fields(one), one.added_at, one.last_seen_at)
+        yield StoredText(one.key, body, one.source, fields(one), one.added_at, one.last_seen_at)
 
 
 def _fields_reader(snapshot: Snapshot) -> Callable[[StoredDocument], dict[str, Any] | None]:
@@ -250,7 +292,7 @@ def _fields_reader(snapshot: Snapshot) -> Callable[[StoredDocument], dict[str, A
 
 def _vectors(
     snapshot: Snapshot, fields: Callable[[StoredDocument], dict[str, Any] | None]
-) -> Iterator[_StoredText]:
+) -> Iterator[StoredText]:
     documents = snapshot.whole_documents()
     while some := list(itertools.islice(documents, _VECTORS)):
         vectors = snapshot.vectors.of_documents([one.signature_id for one in some])
@@ -259,6 +301,6 @@ def _vectors(
                 raise DamageError(
                     f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
                 )
-            yield _StoredText(
+            yield StoredText(
                 one.key, vector, one.source, fields(one), one.added_at, one.last_seen_at
             )

@@ -1,4 +1,4 @@
-"""Rewriting an index in place: without unused signatures, with other bands, or in a newer schema.
+"""Rewriting an index in place: without unused signatures, or with other bands.
 
     documents  -> which signatures still have a document, and their content keys
     signature rows, each block compared with its CRC-32
@@ -13,9 +13,6 @@ orders are written for the new rows or bands.
 
 Only bands are hashed: no text is read. What is rewritten is compared with its checksum first,
 because afterwards nothing would show the damage.
-
-An upgrade runs the migrations that are missing, and is one transaction, too. It works without a
-:class:`~lshdb.storage.store.Store`, because no store opens an index of an older schema.
 """
 
 from __future__ import annotations
@@ -25,37 +22,28 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.disksort.sorted_numbers import KeyColumns
-from lshdb.errors import DatabaseError, ParameterError
+from lshdb.errors import ParameterError
 from lshdb.ingest.reindex import changed_params
-from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
+from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
-from lshdb.storage.dialects import database_of
-from lshdb.storage.place.directory import IndexDirectory
-from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import clear_generations
 from lshdb.storage.runs.renumber import Renumbering, document_rows, renumber
 from lshdb.storage.store import Store
-from lshdb.storage.tables.migrations import SCHEMA_REVISION, check_revision, upgrade
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import verified_rows
 from lshdb.storage.transactions.writer import Writer
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
 __all__ = [
     "RewriteResult",
     "compact_store",
-    "migrating",
     "reband_index",
-    "upgrade_index",
 ]
 
 MEMORY = 256 * 2**20
@@ -237,60 +225,3 @@ class _Rewriting:
             stays = self._contents[read : read + len(vectors)] != 0
             read += len(vectors)
             yield vectors[stays]
-
-
-def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
-    """Run the migrations that are missing, under the writer lock, in one transaction.
-
-    Returns
-    -------
-    tuple
-        Revision before, revision after.
-    """
-    from sqlalchemy import text
-
-    with migrating(path, lock_timeout=lock_timeout) as connection:
-        row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
-        before = None if row is None else str(row[0])
-        if before is None or before > SCHEMA_REVISION:
-            check_revision(before, path)
-        if before != SCHEMA_REVISION:
-            upgrade(connection)
-    return before, SCHEMA_REVISION
-
-
-@contextlib.contextmanager
-def migrating(path: Path, *, lock_timeout: float) -> Iterator[Connection]:
-    """Open a transaction on the database of an index of any schema, as its only writer.
-
-    Alembic's command line has it from ``migrations/env.py``.
-
-    Raises
-    ------
-    LshdbError
-        There is no index, another process writes to it, or the database failed; the transaction
-        is undone.
-    """
-    from sqlalchemy.exc import SQLAlchemyError
-
-    directory = IndexDirectory(path)
-    description = directory.read_description()
-    if description.format != FORMAT:
-        raise refuse_format(f"the index {path}", description.format)
-    database = database_of(description.place, path)
-    database.open_reader().close()
-    lock = WriterLock(directory.lock, lock_timeout)
-    lock.acquire()
-    engine = database.open_engine()
-    try:
-        with engine.begin() as connection:
-            database.lock(connection, description.uuid, timeout=lock_timeout, known_as=str(path))
-            yield connection
-    except database.errors(SQLAlchemyError) as error:
-        raise DatabaseError(
-            f"upgrading {database} failed: {database.said(error)}; the schema is as it was",
-            hint=database.hint(error, "check the free space and the permissions of its folder"),
-        ) from error
-    finally:
-        engine.dispose()
-        lock.release()

@@ -554,7 +554,7 @@ def check_equal(
             )
 
 
-def refuse_format(described: str, number: object) -> FormatError:
+def refuse_format(described: str, number: object, *, way: str = "") -> FormatError:
     """Return the error for an index, or what is left of one, of another format.
 
     Parameters
@@ -563,12 +563,17 @@ def refuse_format(described: str, number: object) -> FormatError:
         What has the format, with its path.
     number : object
         Its format, as it was read.
+    way : str
+        What brings it up to date if it is older; by default nothing does.
     """
     hint = "it was made by a newer lshdb; install that"
     if isinstance(number, int) and number < FORMAT:
-        hint = (
-            "words are cut by other rules since then, so its signatures cannot be compared with "
-            "those of this version: make a new index of the same documents with lshdb add"
+        hint = "words are cut by other rules since then, so its signatures cannot be compared with "
+        hint += "those of this version: "
+        hint += (
+            f"{way} signs its stored texts anew"
+            if way
+            else "make a new index of the same documents with lshdb add"
         )
     return FormatError(
         f"{described} has format {number}; this version reads format {FORMAT}", hint=hint

@@ -325,8 +325,12 @@ class Store:
         """
         directory = IndexDirectory(utf8_path(Path(path)))
         description = directory.read_description()
+        if description.format != FORMAT:  # an upgrade may have been killed after its commit
+            description = directory.read_next_description() or description
         if description.format != FORMAT:
-            raise refuse_format(f"the index {path}", description.format)
+            raise refuse_format(
+                f"the index {path}", description.format, way=f"lshdb upgrade {path}"
+            )
         store = cls(directory, description, is_damaged=is_damaged)
         try:
             store._identity = store._identity_now()

@@ -93,7 +93,7 @@ def test_an_index_of_the_future(run: Run, index_path: Path) -> None:
 
 def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatch: object) -> None:
     monkeypatch.setattr(  # type: ignore[attr-defined]
-        "lshdb.Index.upgrade", lambda path, lock_timeout: ("0001", "0002")
+        "lshdb.Index.upgrade", lambda path, **options: ("0001", "0002")
     )
     out = run("upgrade", index_path).stderr
     assert out == "upgraded the schema from revision 0001 to 0002\n"
@@ -147,5 +147,9 @@ def test_an_index_of_format_1_is_refused(command: str, tmp_path: Path, run: Run)
     }
     result = run(command, path, *rest.get(command, []), code=1)
     assert not result.stdout
-    assert "has format 1; this version reads format 2" in result.stderr
-    assert "lshdb add" in result.stderr and "Traceback" not in result.stderr
+    assert (
+        "format 1 and schema" if command == "upgrade" else "format 1; this version reads format 2"
+    ) in result.stderr
+    assert (
+        "lshdb add" if command == "upgrade" else "lshdb upgrade"
+    ) in result.stderr and "Traceback" not in result.stderr

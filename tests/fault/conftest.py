@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
-from tests.golden.test_indexes import INDEXES, relabel, unpack
+from tests.golden.test_indexes import INDEXES, unpack
 
 Life = tuple[tuple[str, ...], ...]
 
@@ -116,29 +117,35 @@ def record(
     return made
 
 
-@pytest.fixture(scope="session", params=("0001", "0002", "0003"))
-def upgraded(
-    request: pytest.FixtureRequest, writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Recording:
-    """Record an upgrade of a golden index, and what comes after it."""
-    folder = tmp_path_factory.mktemp("upgrade")
-    path = folder / "root" / INDEX
+@pytest.fixture
+def unpack_format_1() -> Callable[[Path], State]:
+    """Unpack a golden index of format 1 at a path; what it holds."""
+    return _unpack_format_1
+
+
+def _unpack_format_1(path: Path) -> State:
+    shutil.rmtree(path.parent, ignore_errors=True)
     path.parent.mkdir()
-    unpack(INDEXES / f"{request.param}.tar.gz", folder).rename(path)
-    relabel(path)
-    with sqlite3.connect(path / "index.db") as database:
+    unpack(INDEXES / "0006.tar.gz", path.parent).rename(path)
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as database:
         rows = database.execute(
             "SELECT key, form, body FROM document JOIN content USING (doc_id)"
         ).fetchall()
-    database.close()
-    documents = {key: WITHOUT_DICTIONARY.unpack(form, body) for key, form, body in rows}
+    return {key: WITHOUT_DICTIONARY.unpack(form, body) for key, form, body in rows}
+
+
+@pytest.fixture(scope="session")
+def upgraded(writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Record an upgrade of a golden index, and what comes after it."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    path = folder / "root" / INDEX
+    documents = _unpack_format_1(path)
     disk = Disk(path.parent)
     log = str(folder / "log")
     steps = ("upgrade", "cluster", "add_few")
     outcome = writer.run(path, documents, steps=steps, log=log, block_rows=OLD_BLOCK_ROWS)
     assert outcome.outcome == "done", outcome.result
-    name = f"upgrade from {request.param}"
-    return Recording(name, disk, documents, read_log(folder / "log"), is_old=True)
+    return Recording("upgrade", disk, documents, read_log(folder / "log"), is_old=True)
 
 
 @pytest.fixture(scope="session")

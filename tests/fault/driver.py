@@ -40,6 +40,7 @@ def preload() -> None:
         "lshdb.ingest.remove",
         "lshdb.maintain.repair",
         "lshdb.maintain.rewrite",
+        "lshdb.maintain.upgrade",
         "lshdb.signatures.bits",
         "lshdb.storage.place.copy",
         "lshdb.storage.dialects.postgresql",

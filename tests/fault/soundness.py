@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import random
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -78,7 +77,7 @@ def faults_of(
     writes : bool
         Also add documents, look again, and remove them.
     may_be_old : bool
-        Whether the index may have an older schema; it is brought up to date then.
+        Whether the index may have format 1; it is brought up to date then.
     may_be_damaged : bool
         Whether the index may be damaged; it is repaired then, and must have lost nothing.
     block_rows : int
@@ -96,7 +95,7 @@ def faults_of(
     except IndexNotFoundError as error:
         return [] if None in allowed else [f"there is no index: {error.message}"]
     except FormatError as error:
-        if not may_be_old or not re.search("revision 000.; this version needs", error.message):
+        if not may_be_old or "has format 1; this version reads" not in error.message:
             return [f"{type(error).__name__}: {error.message}"]
         Index.upgrade(path)
         return faults_of(path, allowed, asks=asks, writes=writes, block_rows=block_rows)

@@ -375,10 +375,10 @@ def export_import(work: Work) -> None:
 
 
 def upgrade(work: Work) -> None:
-    """From the schema of one of the golden indexes."""
+    """From format 1."""
 
     def do(_committed: Callable[[], None]) -> None:
-        Index.upgrade(work.path)
+        Index.upgrade(work.path, workers=1)
 
     work.change([work.documents or {}], do)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lshdb import FormatError, Index
 from tests.fault.soundness import faults_of
 from tests.fault.steps import INDEX, State
 from tests.fault.writer import (
@@ -76,7 +77,7 @@ NAMED_FIRST = {
     "before the folder is made": call(MKDIR, "", "before"),
     "after the folder is made": call(MKDIR, "", "after"),
     "in the first file": call(WRITE, "signatures.npy$", "half"),
-    "in the schema": function("storage.place.creation:_make_tables", "after"),
+    "in the schema": function("storage.place.creation:make_tables", "after"),
     "before index.toml": function(
         "storage.place.directory:IndexDirectory.write_description", "before"
     ),
@@ -178,6 +179,42 @@ def test_a_writer_is_killed_anywhere(
     done, wanted = 0, (KILLS // 2 if is_long else 2)
     while done < wanted:
         done += kill_and_repeat(writer, prepared(), documents, steps, **next(kills))[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_upgrade_is_killed_at_every_call(
+    way: str,
+    writer: WriterProcess,
+    unpack_format_1: Callable[[Path], State],
+    tmp_path: Path,
+    is_long: bool,
+) -> None:
+    """What is left is the old index, or the new one; the next upgrade ends it."""
+    path = tmp_path / "root" / INDEX
+    counting = {"action": PASS, "kinds": CHANGING, "nth": 0}
+    documents = unpack_format_1(path)
+    whole = writer.run(path, documents, steps=("upgrade",), fault=counting)
+    assert whole.outcome == "done", whole.result
+    calls = whole.result["count"]
+    names, states = {file.name.partition(".")[0] for file in path.iterdir()}, set()
+    for nth in range(1, calls + 1, 1 if is_long else 1 + calls // 12):
+        unpack_format_1(path)
+        how = call(CHANGING, "", way, nth)
+        killed = writer.run(path, documents, steps=("upgrade",), **how)
+        assert killed.outcome == "killed", (nth, killed.result)
+        try:
+            Index.open(path).close()
+        except FormatError as error:
+            assert "has format 1; this version reads" in error.message
+            states.add("old")
+        else:
+            assert faults_of(path, [documents]) == [], nth
+            states.add("new")
+        assert writer.run(path, documents, steps=("upgrade",)).outcome == "done", nth
+        assert faults_of(path, [documents], writes=True) == [], nth
+        assert {file.name.partition(".")[0] for file in path.iterdir()} == names, nth
+        assert len([*path.glob("signatures*")]) == 1, nth
+    assert states == {"old", "new"}
 
 
 POSTGRES = {

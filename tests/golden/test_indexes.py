@@ -1,24 +1,46 @@
-"""Indexes of format 1 are refused by everything that reads an index, with a way out.
+"""Indexes of format 1 are refused until ``upgrade`` signs them anew; then they answer as before.
 
-They were never released. ``answers.json`` has what each answered.
+``answers.json`` has what each answered when it was made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
+import shutil
 import sqlite3
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from lshdb import FormatError, Index
+from lshdb import DamageError, FormatError, Index
 from lshdb.params.index_params import FORMAT
-from lshdb.storage.tables.records import row_checksum
+from lshdb.storage.tables.migrations import SCHEMA_REVISION
+from tests.golden import make_index_families, make_index_passages
+from tests.golden.make_index import make_documents
+from tests.golden.make_index_families import SETTINGS, make_bodies
+from tests.postgres import PostgresUrl
+from tests.raw import raw
 
 INDEXES = Path(__file__).with_name("indexes")
-ARCHIVES = sorted(INDEXES.rglob("*.tar.gz"))
+FAMILIES, PASSAGES = make_index_families.FOLDER, make_index_passages.FOLDER
+POSTGRES = INDEXES / "postgres"
+ARCHIVES = sorted(path for path in INDEXES.rglob("*.tar.gz") if path.parent != POSTGRES)
+UPGRADED = ("0006", "0007")
+"""Revisions of format 1 that ``upgrade`` reads."""
+HISTORY = {
+    "batch": "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
+    "n_copies, n_rejected, n_removed, unicode_version",
+    "document": "key, body_hash, source, batch_id, added_at, last_seen_at",
+    "night": "add_id, name",
+    "cursor": "name, batch_id, advanced_at",
+    "unfinished_add": "add_id",
+}
 
 
 def unpack(archive: Path, folder: Path, name: str = "golden.lshdb") -> Path:
@@ -27,18 +49,67 @@ def unpack(archive: Path, folder: Path, name: str = "golden.lshdb") -> Path:
     return folder / name
 
 
-def relabel(path: Path) -> None:
-    """Give an index of format 1 today's format number: one of an older schema of today's format."""
-    description = path / "index.toml"
-    text = description.read_text("utf-8")
-    description.write_text(text.replace("format = 1\n", f"format = {FORMAT}\n"), "utf-8")
-    with sqlite3.connect(path / "index.db") as database:
-        database.execute("UPDATE state SET format = ?", [FORMAT])
-        row = database.execute("SELECT * FROM state")
-        names, values = [column[0] for column in row.description], row.fetchone()
-        if names[-1] == "checksum":
-            database.execute("UPDATE state SET checksum = ?", [row_checksum(values[:-1])])
-    database.close()
+def history_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """What is kept of an index besides texts, in the order of documents."""
+    with raw(path) as execute:
+        return {
+            table: [
+                tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+                for row in execute(
+                    f"SELECT {columns} FROM {table} ORDER BY "
+                    + ("doc_id" if table == "document" else columns.partition(",")[0])
+                ).fetchall()
+            ]
+            for table, columns in HISTORY.items()
+        }
+
+
+def change_rows(path: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+
+
+def contents_of(path: Path) -> dict[str, bytes]:
+    """Bytes of an index's files but the log's, which opening the database makes."""
+    return {
+        file.name: file.read_bytes()
+        for file in path.iterdir()
+        if file.is_file() and not file.name.startswith("index.db-")
+    }
+
+
+def rows_of(index: Index, keys: tuple[str, ...]) -> list[list[int]]:
+    """The signatures of some documents; of slots that are numbers, the low half."""
+    (file,) = index.path.glob("signatures*.npy")
+    rows = np.load(file, allow_pickle=False)
+    ids = [index.show(key).document.signature_id for key in keys]
+    return [low_halves(index, rows[number].tolist()) for number in ids if number is not None]
+
+
+def low_halves(index: Index, slots: list[int]) -> list[int]:
+    is_bits = index.params.slot_bits == 1
+    return slots if is_bits else [slot & 0xFFFF for slot in slots]
+
+
+def answers(index: Index) -> dict[str, Any]:
+    """What is asked of each golden index; sorted, similarities to nine digits."""
+    first, other = index.show("family0/0"), index.show("日本")
+    return {
+        "pairs": sorted(
+            [*sorted((pair.key1, pair.key2)), round(pair.similarity, 9), pair.method]
+            for pair in index.pairs(threshold=0.6)
+        ),
+        "clusters": [list(cluster.keys) for cluster in index.clusters(threshold=0.6)],
+        "query": [
+            [match.key, round(match.similarity, 9)]
+            for match in index.query(str(make_documents()[0][1]), top=5)
+        ],
+        "content": first.document.content_hash.hex(),
+        "shingles": [first.document.n_shingles, other.document.n_shingles],
+        "signatures": rows_of(index, ("family0/0", "tokens", "日本")),
+    }
 
 
 WAYS: dict[str, Callable[[Path], object]] = {
@@ -52,14 +123,202 @@ WAYS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_an_index_of_format_1_is_refused(archive: Path, way: str, tmp_path: Path) -> None:
+    revision = archive.name.removesuffix(".tar.gz")
+    if way == "upgrade" and revision in UPGRADED:
+        pytest.skip("it is brought up to date")
     unpack(archive, tmp_path)
     paths = sorted(tmp_path.iterdir())
     assert paths
     for path in paths:
-        before = {file: file.read_bytes() for file in path.iterdir()}
+        before = contents_of(path)
         with pytest.raises(FormatError) as caught:
             WAYS[way](path)
-        said = f"the index {path} has format 1; this version reads format {FORMAT}"
-        assert caught.value.message == said
-        assert "new index of the same documents with lshdb add" in str(caught.value.hint)
-        assert {file: file.read_bytes() for file in path.iterdir()} == before
+        hint = str(caught.value.hint)
+        if way == "upgrade":
+            assert f"format 1 and schema revision {revision}" in caught.value.message
+            assert hint == "lshdb add makes a new index of the same documents"
+        else:
+            said = f"the index {path} has format 1; this version reads format {FORMAT}"
+            assert caught.value.message == said
+            assert f"lshdb upgrade {path} signs its stored texts anew" in hint
+        assert contents_of(path) == before
+
+
+def check_upgraded(path: Path, revision: str) -> None:
+    before = history_of(path)
+    assert Index.upgrade(path) == (f"{revision} of format 1", SCHEMA_REVISION)
+    assert Index.upgrade(path) == (SCHEMA_REVISION, SCHEMA_REVISION)
+    assert history_of(path) == before
+    names = {file.name.partition(".")[0] for file in path.iterdir()}
+    assert names <= {"index", "lock", "orders", "signatures", "vectors"}
+    assert len([*path.glob("signatures*")]) == 1
+
+
+def check_texts(path: Path) -> None:
+    documents = dict(make_documents())
+    documents["family5/2"] = "something else that is like nothing here at all"
+    removed = documents.pop("family4/2")
+    with Index.open(path) as index:
+        assert index.check() == []
+        expected = json.loads((INDEXES / "answers.json").read_text("utf-8"))
+        expected["signatures"] = [low_halves(index, slots) for slots in expected["signatures"]]
+        assert answers(index) == expected
+        for key, body in documents.items():
+            assert index.show(key).body == body
+        assert [(cursor.name, cursor.batch_id) for cursor in index.cursors()] == [("press", 1)]
+        (field,) = next(index.sql("SELECT value FROM document_field WHERE key = 'family0/1'").rows)
+        assert str(field) == "1"
+        index.add([("family4/2", removed), ("family5/2", documents["family4/1"])])
+        assert index.check() == []
+        assert ("family4/0", "family4/2") in [(pair.key1, pair.key2) for pair in index.pairs()]
+
+
+@pytest.mark.parametrize("revision", UPGRADED)
+def test_texts_are_signed_anew(revision: str, tmp_path: Path) -> None:
+    path = unpack(INDEXES / f"{revision}.tar.gz", tmp_path)
+    check_upgraded(path, revision)
+    check_texts(path)
+
+
+def check_bodies(path: Path, metric: str) -> None:
+    bodies = dict(make_bodies(metric))
+    removed = bodies.pop("family4/2")
+    with Index.open(path) as index:
+        assert index.check() == []
+        expected = json.loads((FAMILIES / "answers.json").read_text("utf-8"))[metric]
+        expected["signatures"] = [low_halves(index, slots) for slots in expected["signatures"]]
+        for vector_file in path.glob("vectors*.npy"):
+            vectors = np.load(vector_file, allow_pickle=False)
+            ids = [index.show(key).document.signature_id for key in ("family0/0", "family3/1")]
+            assert [vectors[number].tolist() for number in ids] == expected.pop("vectors")
+        assert "vectors" not in expected
+        assert {
+            "pairs": sorted(
+                [*sorted((pair.key1, pair.key2)), round(pair.similarity, 9), pair.method]
+                for pair in index.pairs()
+            ),
+            "clusters": [list(cluster.keys) for cluster in index.clusters()],
+            "query": [
+                [match.key, round(match.similarity, 9)]
+                for match in index.query(dict(make_bodies(metric))["family0/0"], top=5, recall=0.9)
+            ],
+            "signatures": rows_of(index, ("family0/0", "family3/1")),
+        } == expected
+        index.add([("family4/2", removed), ("family5/2", bodies["family4/1"])])
+        assert index.check() == []
+        counts = index.add(bodies.items())
+        assert (counts.unchanged, counts.replaced) == (17, 1)
+
+
+@pytest.mark.parametrize("metric", SETTINGS)
+@pytest.mark.parametrize("revision", UPGRADED)
+def test_vectors_bits_and_weights_are_signed_anew(
+    revision: str, metric: str, tmp_path: Path
+) -> None:
+    path = unpack(FAMILIES / f"{revision}.tar.gz", tmp_path, f"{metric}.lshdb")
+    check_upgraded(path, revision)
+    check_bodies(path, metric)
+
+
+@pytest.mark.parametrize("revision", UPGRADED)
+def test_passages_are_signed_anew(revision: str, tmp_path: Path) -> None:
+    path = unpack(PASSAGES / f"{revision}.tar.gz", tmp_path)
+    check_upgraded(path, revision)
+    documents = make_index_passages.DOCUMENTS
+    with Index.open(path, passages=(20, 10), threshold=0.3) as index:
+        assert index.check() == []
+        # Through JSON, which has lists alone.
+        asked = json.loads(json.dumps(make_index_passages.answers(index)))
+        assert asked == json.loads((PASSAGES / "answers.json").read_text("utf-8"))
+        again = index.add(documents.items())
+        assert (again.added, again.replaced, again.stale) == (0, 0, 0)
+        changed = index.add([("a", documents["a#0-9"])])
+        assert changed.stale and index.check() == []
+
+
+@pytest.mark.parametrize("metric", ["jaccard", "cosine"])
+def test_an_index_in_postgres_is_signed_anew(
+    metric: str, tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    import psycopg
+
+    name = "golden.lshdb" if metric == "jaccard" else f"{metric}.lshdb"
+    path = unpack(POSTGRES / "0006.tar.gz", tmp_path, name)
+    with psycopg.connect(postgres_url.psycopg) as server:
+        server.execute(f'CREATE SCHEMA "{postgres_schema}"'.encode())
+        server.execute(f'SET search_path TO "{postgres_schema}"'.encode())
+        server.execute((path / "index.sql").read_bytes())
+        server.execute("CREATE TABLE mine AS SELECT 1 AS number")
+    (path / "index.sql").unlink()
+    description = path / "index.toml"
+    text = description.read_text("utf-8").replace("DATABASE", postgres_url.lshdb)
+    description.write_text(text.replace("SCHEMA", postgres_schema), "utf-8")
+    check_upgraded(path, "0006")
+    with raw(path) as execute:
+        assert execute("SELECT number FROM mine").fetchall() == [(1,)]
+    if metric == "jaccard":
+        check_texts(path)
+    else:
+        check_bodies(path, metric)
+
+
+def test_what_is_the_users_own_stays(tmp_path: Path) -> None:
+    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    change_rows(path, "CREATE TABLE mine AS SELECT 1 AS number")
+    change_rows(path, "CREATE VIEW keys AS SELECT key FROM document")
+    Index.upgrade(path)
+    with Index.open(path) as index:
+        assert list(index.sql("SELECT number FROM mine").rows) == [(1,)]
+        assert next(index.sql("SELECT count(*) FROM keys").rows) == (21,)
+        assert index.check() == []
+
+
+def test_an_interrupted_add_stays_one(tmp_path: Path) -> None:
+    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    change_rows(path, "INSERT INTO unfinished_add VALUES (3)")
+    check_upgraded(path, "0006")
+    with Index.open(path) as index:
+        assert [batch.batch_id for batch in index.batches() if not batch.has_ended] == [3]
+
+
+def test_an_index_without_texts_is_refused(tmp_path: Path) -> None:
+    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    change_rows(path, "UPDATE parameter SET value = 'false' WHERE name = 'store_text'")
+    description = path / "index.toml"
+    text = description.read_text("utf-8")
+    description.write_text(text.replace("store_text = true", "store_text = false"), "utf-8")
+    before = contents_of(path)
+    with pytest.raises(FormatError, match="was made without texts") as caught:
+        Index.upgrade(path)
+    assert caught.value.hint == "lshdb add makes a new index of the same documents"
+    assert contents_of(path) == before
+
+
+DAMAGE = {
+    "a document": "UPDATE document SET source = 'another' WHERE doc_id = 7",
+    "a text": "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 8) "
+    "WHERE doc_id = 7",
+    "a missing text": "DELETE FROM content WHERE doc_id = 7",
+    "fields": "UPDATE kept_field SET fields = '{\"place\": 9}' WHERE doc_id = 7",
+    "a batch": "UPDATE batch SET n_added = 9 WHERE batch_id = 1",
+    "a night": "UPDATE night SET name = 'friday'",
+    "a cursor": "UPDATE cursor SET batch_id = 0",
+    "the state": "UPDATE state SET created_at = 'never'",
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_index_stays_as_it_is(what: str, tmp_path: Path) -> None:
+    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    change_rows(path, DAMAGE[what])
+    before = contents_of(path)
+    with pytest.raises(DamageError):
+        Index.upgrade(path)
+    assert contents_of(path) == before
+
+
+def test_a_foreign_vector_file_is_noticed(tmp_path: Path) -> None:
+    path = unpack(FAMILIES / "0006.tar.gz", tmp_path, "cosine.lshdb")
+    shutil.copy(tmp_path / "l1.lshdb" / "vectors.npy", path / "vectors.npy")
+    with pytest.raises(DamageError):
+        Index.upgrade(path)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from lshdb import FormatError, Index, IndexNotFoundError
+from lshdb.params.index_params import FORMAT
 from lshdb.storage.dialects import Database, DatabasePlace, database_of
 from lshdb.storage.dialects.sqlite.trust import words_of
 from lshdb.storage.tables import migrations, run_tables
+from lshdb.storage.tables.records import row_checksum
 from tests.conftest import family_corpus
-from tests.golden.test_indexes import relabel, unpack
+from tests.golden.test_indexes import unpack
 from tests.postgres import PostgresUrl, fresh_schema
 
 Make = Callable[[], Path]
@@ -139,7 +141,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     before = things(path, place)
     assert ("batch", "checksum") in before
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-    monkeypatch.setattr("lshdb.maintain.rewrite.SCHEMA_REVISION", "9000")
+    monkeypatch.setattr("lshdb.maintain.upgrade.SCHEMA_REVISION", "9000")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
     assert revision(path, place) == migrations.SCHEMA_REVISION
@@ -277,6 +279,16 @@ def test_alembic_works_from_a_checkout(tmp_path: Path, place: dict[str, str]) ->
     command.upgrade(alembic_config(path), "head")
     with Index.open(path) as index:
         assert index.check() == []
+
+
+def relabel(path: Path) -> None:
+    """Give an index of format 1 today's format number: one of an older schema of today's format."""
+    description = path / "index.toml"
+    text = description.read_text("utf-8")
+    description.write_text(text.replace("format = 1\n", f"format = {FORMAT}\n"), "utf-8")
+    execute(path, {}, f"UPDATE state SET format = {FORMAT}")
+    ((*values, _checksum),) = execute(path, {}, "SELECT * FROM state")
+    execute(path, {}, f"UPDATE state SET checksum = {row_checksum(values)}")
 
 
 def test_alembic_upgrades_an_older_index_as_its_only_writer(tmp_path: Path) -> None:

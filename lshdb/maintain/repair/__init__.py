@@ -49,9 +49,10 @@ from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
-__all__ = ["RepairResult", "repair_index"]
+__all__ = ["ASIDE", "RepairResult", "remove_rebuilt", "repair_index"]
 
-_ASIDE = "repair"
+ASIDE = "repair"
+"""Folder of an index in which another one is made that will replace it."""
 _STATE = (
     "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
     "n_signatures, next_doc_id, next_run_id, checksum"
@@ -133,8 +134,8 @@ def _repair(
     result: RepairResult,
     lock_timeout: float,
 ) -> None:
-    aside = store.directory.path / _ASIDE
-    _remove_rebuilt(aside, store.uuid)
+    aside = store.directory.path / ASIDE
+    remove_rebuilt(aside, store.uuid)
     state, old = _state(store, snapshot)
     with Quarantine(store.path) as quarantine:
         try:
@@ -150,7 +151,7 @@ def _repair(
             _repair_orders(store, RepairResult())
         finally:
             with contextlib.suppress(OSError, LshdbError):
-                _remove_rebuilt(aside, store.uuid)
+                remove_rebuilt(aside, store.uuid)
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
     result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
     result.lost, result.quarantine = quarantine.keys, quarantine.path
@@ -174,7 +175,7 @@ def _repair_orders(store: Store, result: RepairResult) -> None:
         sound.freeze()
 
 
-def _remove_rebuilt(aside: Path, uuid: str) -> None:
+def remove_rebuilt(aside: Path, uuid: str) -> None:
     """Remove what a repair has rebuilt: an index of the same uuid, and nothing but its files.
 
     Raises

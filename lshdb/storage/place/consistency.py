@@ -20,7 +20,7 @@ from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.tables.records import row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["agreed_params", "state_is_sound"]
+__all__ = ["agreed_params", "compare_description", "state_is_sound"]
 
 _KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
 
@@ -62,11 +62,13 @@ def agreed_params(
     identity, stored = _stored(snapshot, directory.path, database, trusts_state=trusts_state)
     identity = identity or description.uuid
     try:
-        _compare(identity, stored, description, directory.path, database)
+        compare_description(identity, stored, description, directory.path, database)
     except ParameterMismatchError:
         following = directory.read_next_description()
         if following is None or not _is_of(following, identity, stored):
-            _compare(identity, stored, directory.read_description(), directory.path, database)
+            compare_description(
+                identity, stored, directory.read_description(), directory.path, database
+            )
     try:
         return IndexParams(**stored)
     except TypeError as error:
@@ -92,12 +94,12 @@ def _stored(
         raise FormatError(
             f"the database {database} holds no lshdb index", hint="restore it from a copy"
         ) from error
-    check_revision(None if row is None else row[0], path)
     number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
     if not trusts_state:
         number, identity = FORMAT, ""
     if number != FORMAT:
-        raise refuse_format(f"the database {database}", number)
+        raise refuse_format(f"the index {path}", number, way=f"lshdb upgrade {path}")
+    check_revision(None if row is None else row[0], path)
     return identity, {
         name: _parameter(name, value, database)
         for name, value in snapshot.execute("SELECT name, value FROM parameter").fetchall()
@@ -108,9 +110,10 @@ def _is_of(description: Description, identity: str, stored: dict[str, Any]) -> b
     return description.uuid == identity and description.parameters == stored
 
 
-def _compare(
+def compare_description(
     identity: str, stored: dict[str, Any], description: Description, path: Path, database: Database
 ) -> None:
+    """Raise ParameterMismatchError if ``index.toml`` differs from the database; it says in what."""
     if _is_of(description, identity, stored):
         return
     described = description.parameters

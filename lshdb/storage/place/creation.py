@@ -54,7 +54,7 @@ from lshdb.storage.tables.records import row_checksum, timestamp
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["Creation"]
+__all__ = ["Creation", "make_tables"]
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]+):/")
 _MARK = re.compile(r"\nunfinished \d+ \d+\n\Z")
@@ -393,7 +393,8 @@ def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
     return (SQLAlchemyError, *(database.driver_errors if database else ()))
 
 
-def _make_tables(connection: Connection, database: Database) -> None:
+def make_tables(connection: Connection, database: Database) -> None:
+    """Make the tables and views of an empty index, in the connection's open transaction."""
     statements = database.new_schema()
     for statement in statements:
         connection.exec_driver_sql(statement)
@@ -436,7 +437,7 @@ def _fill(
     try:
         with engine.begin() as connection:
             database.prepare(connection, str(row["uuid"]))
-            _make_tables(connection, database)
+            make_tables(connection, database)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(

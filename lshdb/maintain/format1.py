@@ -1,0 +1,370 @@
+"""An index of format 1 -> the same documents and history in today's format.
+
+Format 1 was never released. Words are cut by other rules since then, so nothing of its signatures
+counts. What is kept is what somebody put in or decided:
+
+    documents   in their order: keys, bodies, sources, kept fields, and when each first and last
+                came in, compared with their checksums and hashes
+    batches     with their numbers, times and counts; which documents each brought; nights; adds
+                that did not end
+    cursors
+
+The documents are signed anew, by the path of ``reindex``, into an index in a folder of the old one.
+When it is whole, one transaction of the database drops the tables of format 1 and makes and fills
+those of today. Killed at any moment before its commit, the upgrade leaves the old index; after it,
+the new one. The new ``index.toml`` lies beside the old one until then, as ``index.next.toml``.
+
+This module alone knows the tables of format 1. It reads them with statements of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
+from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.reindex import StoredText, add_stored
+from lshdb.maintain.repair import ASIDE, remove_rebuilt
+from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.shingling import (
+    TEXT_RULES,
+    join_steps,
+    parse_steps,
+    stop_token_list,
+    stop_word_list,
+)
+from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.families import family_of
+from lshdb.storage.dialects.base import Database, Session
+from lshdb.storage.place.consistency import compare_description
+from lshdb.storage.place.copy import transfer_rows
+from lshdb.storage.place.creation import make_tables
+from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.rowfiles.generations import Generation, generation_of, is_generation
+from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.store import Store
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
+from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
+from lshdb.storage.transactions.changes import WriteTransaction, load_batches
+from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import in_chunks
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["replace_format_1", "settle_upgrade"]
+
+REVISIONS = ("0006", "0007")
+"""The schemas of format 1 that are read; they differ in nothing that is read."""
+_DOCUMENT = (
+    "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
+    "added_at, last_seen_at, n_unassigned, checksum"
+)
+_DOCUMENTS = (
+    f"SELECT {', '.join(f'document.{name}' for name in _DOCUMENT.split(', '))}, form, body, "
+    "kept_field.fields, kept_field.checksum FROM document "
+    "LEFT JOIN content ON content.doc_id = document.doc_id "
+    "LEFT JOIN kept_field ON kept_field.doc_id = document.doc_id ORDER BY document.doc_id"
+)
+_BATCH = (
+    "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
+    "n_copies, n_rejected, n_removed, unicode_version, checksum"
+)
+_STATE = (
+    "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
+    "n_signatures, next_doc_id, next_run_id, checksum"
+)
+_VIEWS = (
+    "neighbor", "document_field", "cursor_document", "new_document", "cluster", "bucket_size",
+    "document_bucket", "bucket", "posting",
+)  # fmt: skip
+_TABLES = (
+    "bucket_stat", "run", "stored_posting", "no_posting", "retired_run", "commit_mark", "segment",
+    "unfinished_add", "night", "cursor", "kept_field", "content", "document", "batch", "edge",
+    "edge_state", "cluster_member", "signature_release", "signature_block", "parameter", "state",
+    "alembic_version",
+)  # fmt: skip
+"""Views and tables, each before those that it refers to."""
+_RUN_PREFIX = "posting_run_"
+_CHUNK = 1000
+_ADD = "lshdb add makes a new index of the same documents"
+
+
+def replace_format_1(
+    path: Path,
+    description: Description,
+    database: Database,
+    connection: Connection,
+    *,
+    tokenizer: Tokenizer | str | None,
+    workers: int | None,
+    on_commit: Callable[[AddResult], None] | None,
+) -> None:
+    """Replace an index of format 1, in a transaction that the caller commits.
+
+    Parameters
+    ----------
+    path : Path
+        The writer lock is held.
+    description : Description
+        Its ``index.toml``.
+    database : Database
+    connection : Connection
+        The open transaction on the database.
+    tokenizer : Tokenizer or str, optional
+        For an index whose shingles are of a tokenizer's tokens.
+    workers : int, optional
+        Threads that sign.
+    on_commit : callable, optional
+        Called with the counts so far.
+
+    Raises
+    ------
+    FormatError
+        It has no texts, or an older schema.
+    DamageError
+        Something is not as it was written.
+    LshdbError
+        The disk failed.
+    """
+    old = _OldIndex(path, description, database.session(connection), database)
+    name = old.params.tokenizer
+    family = family_of(old.params, splitter(name, given_tokenizer(tokenizer)) if name else None)
+    directory, aside = IndexDirectory(path), path / ASIDE
+    following = old.generation.following()
+    remove_rebuilt(aside, description.uuid)
+    state = {
+        "uuid": description.uuid,
+        "created_at": old.created_at,
+        "signature_file": following.name,
+    }
+    try:
+        with (
+            Store.making(aside, old.params, state=state) as made,
+            Writer(made, lock_timeout=0) as new,
+        ):
+            add_stored(
+                new,
+                old.documents(),
+                f"upgrade of {path}",
+                family,
+                cuts_windows=False,
+                after=old.last_started_at(),
+                workers=workers,
+                on_commit=on_commit,
+            )
+            _restore_history(old, new)
+        directory.write_description(
+            Description(FORMAT, description.uuid, description.place, old.params.items()),
+            is_next=True,
+        )
+        for file in following.files:
+            os.replace(aside / file.path.name, file.path)
+        sync_directory(path)
+        _drop_tables(connection)
+        make_tables(connection, database)
+        with contextlib.closing(made.database.open_reader()) as reader:
+            transfer_rows(reader.begin(), database.session(connection))
+            reader.end()
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            directory.next_description.unlink(missing_ok=True)
+            for file in following.files:
+                file.path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise LshdbError(
+                f"cannot upgrade the index {path}: {error.strerror or error}; it is as it was",
+                hint=system_hint(error) or "check its permissions, and the free space",
+            ) from error
+        raise
+    finally:
+        with contextlib.suppress(OSError, LshdbError):
+            remove_rebuilt(aside, description.uuid)
+
+
+def settle_upgrade(path: Path) -> None:
+    """Finish after the commit: the new ``index.toml``, orders, and what nothing names any more.
+
+    The writer lock is held.
+    """
+    directory = IndexDirectory(path)
+    with contextlib.closing(Store.open(path)) as store:
+        directory.settle_description()
+        with store.reading() as snapshot:
+            names = {file.path.name for file in snapshot.generation.files}
+        for file in path.glob("*.npy"):
+            name = file.name.replace("vectors", "signatures", 1)
+            if is_generation(name) and file.name not in names and file.is_file():
+                file.unlink()
+        remove_rebuilt(path / ASIDE, store.uuid)
+        store.use_orders(BandOrders(store.params.cut))
+        store.freeze()
+
+
+class _OldIndex:
+    """What is kept of an index of format 1.
+
+    Attributes
+    ----------
+    params : IndexParams
+        Of the new index.
+    created_at : str
+    generation : Generation
+        Its row files.
+    """
+
+    def __init__(
+        self, path: Path, description: Description, session: Session, database: Database
+    ) -> None:
+        self._path = path
+        self._session = session
+        (revision,) = self._first("SELECT version_num FROM alembic_version")
+        if revision not in REVISIONS:
+            raise FormatError(
+                f"the index {path} has format 1 and schema revision {revision}; lshdb upgrade "
+                f"reads revision {' and '.join(REVISIONS)} of format 1",
+                hint=_ADD,
+            )
+        state = verified_row("state", self._first(f"SELECT {_STATE} FROM state"))
+        _, _, identity, self.created_at, _, _, signature_file, self._n_signatures, *_ = state
+        stored = {
+            name: orjson.loads(value)
+            for name, value in session.execute("SELECT name, value FROM parameter").fetchall()
+        }
+        compare_description(identity, stored, description, path, database)
+        self.params = _params_of(stored)
+        if not self.params.store_text:
+            what = "vectors" if self.params.kind.is_dense else "texts"
+            raise FormatError(
+                f"the index {path} has format 1 and was made without {what}, which would have to "
+                "be signed anew",
+                hint=_ADD,
+            )
+        self.generation: Generation = generation_of(
+            path, signature_file, row_layouts(self.params), database
+        )
+        if not self.generation.is_here():
+            self.generation.signatures.open()
+
+    def _first(self, statement: str) -> tuple[Any, ...]:
+        row = self._session.execute(statement).fetchone()
+        if row is None:
+            raise DamageError(
+                f"the database of {self._path} has no row for {statement!r}",
+                hint="restore the index from a copy",
+            )
+        return tuple(row)
+
+    def documents(self) -> Iterator[StoredText]:
+        """Yield the documents in their order.
+
+        Raises
+        ------
+        DamageError
+            A row or a body is not the one that was written.
+        """
+        for rows in in_chunks(self._session.stream(_DOCUMENTS), _CHUNK):
+            vectors: Iterable[Any] = [None] * len(rows)
+            if self.params.keeps_vectors:
+                ids = [row[2] for row in rows]
+                vectors = self.generation.vector_file.rows(self._n_signatures).of_documents(ids)
+            for row, vector in zip(rows, vectors, strict=True):
+                yield self._document(tuple(row), vector)
+
+    def _document(self, row: tuple[Any, ...], vector: Any) -> StoredText:
+        values = verified_row("document", row[:13])
+        doc_id, key, _, _, body_hash, _, n_chars, source, _, added_at, last_seen_at, _ = values
+        form, frame, fields, fields_checksum = row[13:]
+        if fields is not None:
+            require_checksums("kept_field", [(doc_id, fields, fields_checksum)])
+            fields = orjson.loads(fields)
+        body = vector
+        if vector is None:
+            if frame is None:
+                raise DamageError(f"the text of {key!r} is missing", hint=_ADD)
+            body = WITHOUT_DICTIONARY.unpack(form, frame, body_hash, n_chars=n_chars, doc_id=doc_id)
+        elif hash_body(*raw_body(vector)) != body_hash:
+            raise DamageError(f"the vector of {key!r} is not the one written", hint=_ADD)
+        return StoredText(key, body, source, fields, added_at, last_seen_at)
+
+    def rows_of(self, table: str, columns: str, order: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a table with checksums, without these."""
+        rows = self._session.stream(f"SELECT {columns} FROM {table} ORDER BY {order}")
+        return (verified_row(table, tuple(row)) for row in rows)
+
+    def batches(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of ``batch``."""
+        return self.rows_of("batch", _BATCH, "batch_id")
+
+    def unfinished_adds(self) -> list[int]:
+        """Return the numbers of the adds that did not end."""
+        return [row[0] for row in self._session.execute("SELECT add_id FROM unfinished_add")]
+
+    def batch_by_key(self) -> Iterator[tuple[str, int]]:
+        """Yield the key of each document and the number of its batch."""
+        return self._session.stream("SELECT key, batch_id FROM document ORDER BY doc_id")
+
+    def last_started_at(self) -> str:
+        """Return when the newest batch began; empty if there is none."""
+        (started_at,) = self._first("SELECT max(started_at) FROM batch")
+        return started_at or ""
+
+
+def _params_of(stored: dict[str, Any]) -> IndexParams:
+    """Return the parameters of the new index: the same under today's rules for texts."""
+    if "normalisation" in stored:
+        steps = parse_steps(stored["normalisation"])
+        normalisation = join_steps(("ignorable", *steps) if "nfkc" in steps else steps)
+        stored = {**stored, "text_rules": TEXT_RULES, "normalisation": normalisation}
+        if stop_tokens := stored["stop_tokens"].split():
+            listed = stop_word_list if stored["unit"] == "word" else stop_token_list
+            stored["stop_tokens"] = listed(stop_tokens, normalisation)
+    return IndexParams(**stored)
+
+
+def _restore_history(old: _OldIndex, writer: Writer) -> None:
+    """Put the batches, nights and cursors of the old index in the place of the upgrade's own."""
+    for chunk in in_chunks(old.batch_by_key(), 20 * _CHUNK):
+        with writer.transaction() as transaction:
+            _restore_batches(transaction, chunk)
+    with writer.transaction() as transaction:
+        transaction.execute("DELETE FROM batch")
+        load_batches(transaction, old.batches())
+        for add_id in old.unfinished_adds():
+            transaction.begin_add(add_id)
+        for add_id, name in old.rows_of("night", "add_id, name, checksum", "add_id"):
+            transaction.name_night(add_id, name)
+        cursor = "name, batch_id, advanced_at, checksum"
+        for name, batch_id, advanced_at in old.rows_of("cursor", cursor, "name"):
+            transaction.set_cursor(name, batch_id, advanced_at)
+
+
+def _restore_batches(transaction: WriteTransaction, chunk: list[tuple[str, int]]) -> None:
+    """Give documents the numbers of their batches, and all else as it is."""
+    documents = transaction.snapshot.documents_of_keys(key for key, _ in chunk)
+    groups: dict[tuple[int, str], list[StoredDocument]] = {}
+    for key, batch_id in chunk:
+        group = groups.setdefault((batch_id, documents[key].last_seen_at), [])
+        group.append(documents[key])
+    for (batch_id, seen_at), group in groups.items():
+        transaction.touch_documents(group, seen_at, batch_id=batch_id)
+
+
+def _drop_tables(connection: Connection) -> None:
+    """Drop what the schema of format 1 made, and nothing else."""
+    from sqlalchemy import inspect, text
+
+    tables = set(inspect(connection).get_table_names())
+    runs = sorted(name for name in tables if name.startswith(_RUN_PREFIX))
+    for name in _VIEWS:
+        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+    for name in (*runs, *_TABLES):
+        if name in tables:
+            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
