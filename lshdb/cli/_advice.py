@@ -47,38 +47,38 @@ class _Page:
 
     def histogram(self, advice: Advice) -> Iterator[str]:
         """Draw how many pairs there are at each similarity."""
-        found = advice.histogram
-        unit = counted(found.k, UNIT_NAMES[found.unit])
+        histogram = advice.histogram
+        unit = counted(histogram.k, UNIT_NAMES[histogram.unit])
         yield from self._title(f"Similarities of pairs, by shingles of {unit}")
         for remark in advice.remarks:
             yield from self._folded(remark)
         yield from self._folded(
-            f"half of the texts have {advice.units:,.0f} {UNIT_NAMES[found.unit]}s or more; bars "
-            "are logarithmic: ten times as many pairs always add the same length"
+            f"half of the texts have {advice.units:,.0f} {UNIT_NAMES[histogram.unit]}s or more; "
+            "bars are logarithmic: ten times as many pairs always add the same length"
         )
         yield "\n"
         names = ["similarity", "pairs"]
-        if not found.is_exact:
+        if not histogram.is_exact:
             names += ["at least", "at most"]
-        rows = [self._slice(one, is_exact=found.is_exact) for one in found.slices]
-        taken = sum(
+        rows = [self._slice(part, is_exact=histogram.is_exact) for part in histogram.slices]
+        used = sum(
             max(len(name), *(len(row[place]) for row in rows)) + 2
             for place, name in enumerate(names)
         )
-        room = min(max(self._width - taken, 8), _LONGEST_BAR)
-        most = max(one.pairs for one in found.slices[1:])  # nearly all pairs are in the first
+        room = min(max(self._width - used, 8), _LONGEST_BAR)
+        most = max(part.pairs for part in histogram.slices[1:])  # nearly all pairs are in the first
         columns = [Column(names[0]), *(Column(name, "number") for name in names[1:]), Column("")]
         yield from self._table(
             columns,
             [
-                [*row, self._bar(one.pairs, most, room)]
-                for row, one in zip(rows, found.slices, strict=True)
+                [*row, self._bar(part.pairs, most, room)]
+                for row, part in zip(rows, histogram.slices, strict=True)
             ],
         )
 
-    def _slice(self, one: SimilaritySlice, *, is_exact: bool) -> list[str]:
-        name = "1" if one.low == 1.0 else f"{one.low:.2f} to {one.high:.2f}"
-        numbers = [one.pairs] if is_exact else [one.pairs, one.lower, one.upper]
+    def _slice(self, part: SimilaritySlice, *, is_exact: bool) -> list[str]:
+        name = "1" if part.low == 1.0 else f"{part.low:.2f} to {part.high:.2f}"
+        numbers = [part.pairs] if is_exact else [part.pairs, part.lower, part.upper]
         return [name, *(f"{number:,.0f}" for number in numbers)]
 
     def _bar(self, pairs: float, most: float, room: int) -> str:
@@ -96,21 +96,21 @@ class _Page:
         half = (self._width - len(_INDENT) - 3) // 2
         wall = "│" if self._is_fancy else "|"
         near = None
-        for one in examples:
-            if one.near != near:
-                near = one.near
-                yield f"\nNear {near:g}\n" if one is not examples[0] else f"Near {near:g}\n"
-            rows = [(one.key1, one.key2)]
-            for each in one.differences:
+        for example in examples:
+            if example.near != near:
+                near = example.near
+                yield f"\nNear {near:g}\n" if example is not examples[0] else f"Near {near:g}\n"
+            rows = [(example.key1, example.key2)]
+            for difference in example.differences:
                 rows.append(
                     (
-                        self._marked(each.before, each.words1, each.after, half),
-                        self._marked(each.before, each.words2, each.after, half),
+                        self._marked(difference.before, difference.words1, difference.after, half),
+                        self._marked(difference.before, difference.words2, difference.after, half),
                     )
                 )
-            n = one.n_differences
-            more = n - len(one.differences)
-            yield f"{one.similarity:.3f}  {counted(n, 'difference')}\n"
+            n = example.n_differences
+            more = n - len(example.differences)
+            yield f"{example.similarity:.3f}  {counted(n, 'difference')}\n"
             for left, right in rows:
                 left, right = (crop(harmless(text), half, self._ellipsis) for text in (left, right))
                 pad = " " * (half - cell_len(left))
@@ -145,29 +145,29 @@ class _Page:
             columns,
             [
                 [
-                    one.aim, str(one.k), f"{one.threshold:.2f}", f"{one.pairs:,.0f}",
-                    f"{one.candidates:,.0f}", f"{one.bands} x {one.rows}",
-                    readable_size(one.bytes), f"{one.add_seconds:,.1f} s",
+                    choice.aim, str(choice.k), f"{choice.threshold:.2f}", f"{choice.pairs:,.0f}",
+                    f"{choice.candidates:,.0f}", f"{choice.bands} x {choice.rows}",
+                    readable_size(choice.bytes), f"{choice.add_seconds:,.1f} s",
                 ]
-                for one in choices
+                for choice in choices
             ],
         )  # fmt: skip
-        for one in choices:
+        for choice in choices:
             yield "\n"
-            yield self._strong(one.aim) + "\n"
-            for text in (one.words, f"Why: {one.reason}.", one.command):
+            yield self._strong(choice.aim) + "\n"
+            for text in (choice.words, f"Why: {choice.reason}.", choice.command):
                 yield from self._folded(text)
 
-    def labels(self, found: LabelAgreement) -> Iterator[str]:
+    def labels(self, agreement: LabelAgreement) -> Iterator[str]:
         """Show how each threshold agrees with the labels."""
-        shingle = f"{found.k} {UNIT_NAMES[found.unit]}{'s' if found.k > 1 else ''}"
+        shingle = f"{agreement.k} {UNIT_NAMES[agreement.unit]}{'s' if agreement.k > 1 else ''}"
         yield from self._title(
-            f"{found.yes:,} labels yes and {found.no:,} no, by shingles of {shingle}"
+            f"{agreement.yes:,} labels yes and {agreement.no:,} no, by shingles of {shingle}"
         )
         names = ("threshold", "yes", "no", "precision", "99 %", "recall", "99 %", "F1")
         rows = []
-        for row in found.rows:
-            mark = "*" if row.threshold == found.threshold else ""
+        for row in agreement.rows:
+            mark = "*" if row.threshold == agreement.threshold else ""
             rows.append(
                 [
                     f"{mark}{row.threshold:.2f}", f"{row.found_yes:,}", f"{row.found_no:,}",
@@ -195,8 +195,8 @@ class _Page:
         yield "\n"
         room = min(max(self._width - 24, 8), _LONGEST_BAR)
         rows = [
-            [f"{value:.2f}", f"{found:.4f}", self._length(found * room)]
-            for value, found in zip(curve.similarities, curve.found, strict=True)
+            [f"{value:.2f}", f"{probability:.4f}", self._length(probability * room)]
+            for value, probability in zip(curve.similarities, curve.found, strict=True)
         ]
         columns = [Column("similarity", "number"), Column("found", "number"), Column("")]
         yield from self._table(columns, rows)

@@ -86,7 +86,7 @@ def _tsv_cell(cell: str) -> str:
 
 def tsv_pattern(decimals: Sequence[int | None]) -> str:
     """Return how a line of TSV is made of texts (None) and of floats with so many decimals."""
-    return "\t".join("%s" if each is None else f"%.{each}f" for each in decimals) + "\n"
+    return "\t".join("%s" if places is None else f"%.{places}f" for places in decimals) + "\n"
 
 
 def tsv_lines(pattern: str, columns: Sequence[Iterable[Any]]) -> str:
@@ -107,7 +107,7 @@ def tsv_lines(pattern: str, columns: Sequence[Iterable[Any]]) -> str:
     if is_plain and "\\" not in text and "\r" not in text:
         return text
     cells = (
-        [_tsv_cell(each) if isinstance(each, str) else each for each in row]
+        [_tsv_cell(cell) if isinstance(cell, str) else cell for cell in row]
         for row in zip(*columns, strict=False)
     )
     return "".join(pattern % (*row,) for row in cells)

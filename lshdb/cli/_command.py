@@ -58,47 +58,47 @@ class Command(click.Command):
         def parse_once(args: list[str]) -> Any:
             _refuse_single_dash(ctx, args)
             try:
-                found = parse([*args])
+                parsed = parse([*args])
             except click.UsageError as error:
                 error.ctx = error.ctx or ctx
                 raise
-            index = self._left_out(ctx, found)
+            index = self._left_out(ctx, parsed)
             if index is not None:
-                found = parse([index, *args])
-            _refuse_repeated(ctx, found[-1])
-            _json_as_format(ctx, found[0])
-            _refuse_overwritten(ctx, found[0], found[1])
-            self._refuse_index_later(ctx, found)
-            return found
+                parsed = parse([index, *args])
+            _refuse_repeated(ctx, parsed[-1])
+            _json_as_format(ctx, parsed[0])
+            _refuse_overwritten(ctx, parsed[0], parsed[1])
+            self._refuse_index_later(ctx, parsed)
+            return parsed
 
         parser.parse_args = parse_once
         return parser
 
-    def _left_out(self, ctx: click.Context, found: Any) -> str | None:
+    def _left_out(self, ctx: click.Context, parsed: Any) -> str | None:
         """Return the index of ``LSHDB_INDEX`` if the arguments leave INDEX out."""
         index = os.environ.get(_VARIABLE)
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         if not index or not arguments or not isinstance(arguments[0], _IndexArgument):
             return None
-        values, extra, _ = found
-        given = [*_flat([values.get(str(one.name)) for one in arguments]), *extra]
-        if _is_index_named(given, arguments[1:], ctx):
+        values, extra, _ = parsed
+        words = [*_flat([values.get(str(argument.name)) for argument in arguments]), *extra]
+        if _is_index_named(words, arguments[1:], ctx):
             return None
         return os.path.join(".", index) if index.startswith("-") else index
 
-    def _refuse_index_later(self, ctx: click.Context, found: Any) -> None:
+    def _refuse_index_later(self, ctx: click.Context, parsed: Any) -> None:
         """Raise UsageError if INDEX is none, and a later argument is one."""
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         has_others = self.name in ("dedup", "copy", "reindex")  # or files, or a new index
         if has_others or not arguments or type(arguments[0]) is not _IndexArgument:
             return
-        values, extra, _ = found
-        first, *others = _flat([values.get(str(one.name)) for one in arguments]) or [""]
-        index = next((one for one in (*others, *extra) if os.path.exists(_described(one))), None)
+        values, extra, _ = parsed
+        first, *later = _flat([values.get(str(argument.name)) for argument in arguments]) or [""]
+        index = next((word for word in (*later, *extra) if os.path.exists(_described(word))), None)
         if index is not None and not is_index(first):
             import shlex
 
-            rest = [one for one in (first, *others, *extra) if one != index]
+            rest = [word for word in (first, *later, *extra) if word != index]
             raise click.UsageError(
                 f"{index} is the index, and it comes first: "
                 f"{ctx.command_path} {shlex.join([index, *rest])}",
@@ -210,21 +210,21 @@ def _described(path: str) -> str:
 
 
 def _is_index_named(
-    given: Sequence[str], others: Sequence[click.Argument], ctx: click.Context
+    words: Sequence[str], arguments: Sequence[click.Argument], ctx: click.Context
 ) -> bool:
     """Return whether the first argument is INDEX."""
-    least = sum(one.required for one in others)
-    most = sum(math.inf if one.nargs < 0 else one.nargs for one in others)
-    if len(given) > most:
+    least = sum(argument.required for argument in arguments)
+    most = sum(math.inf if argument.nargs < 0 else argument.nargs for argument in arguments)
+    if len(words) > most:
         return True
-    if not given:
+    if not words:
         return False
-    first = given[0]
+    first = words[0]
     if is_index(first):
         return True
-    if len(given) <= least:
+    if len(words) <= least:
         return False
-    if any(one.nargs < 0 for one in others) and not _is_input(first):
+    if any(argument.nargs < 0 for argument in arguments) and not _is_input(first):
         raise click.UsageError(
             f"{first} is neither an index nor there as a file, and {_VARIABLE} is set, so it is "
             f"unclear what it stands for: name an index that is there, or *{_SUFFIX}, or unset "
@@ -244,11 +244,11 @@ def _is_empty_folder(path: str) -> bool:
 
 def _flat(values: Sequence[Any]) -> list[str]:
     """Return the strings among values and tuples of values; click has marks for absent ones."""
-    found: list[str] = []
+    strings: list[str] = []
     for value in values:
         several = value if isinstance(value, tuple | list) else (value,)
-        found += [one for one in several if isinstance(one, str)]
-    return found
+        strings += [string for string in several if isinstance(string, str)]
+    return strings
 
 
 def _refuse_repeated(ctx: click.Context, order: list[click.Parameter]) -> None:
@@ -294,22 +294,22 @@ def _refuse_overwritten(ctx: click.Context, values: dict[str, Any], extra: list[
         path = values.get(name)
         if not isinstance(path, str) or not os.path.isfile(path):
             continue
-        others = [value for key, value in values.items() if key != name]
-        for other in (*_flat(others), *extra):
-            if os.path.isfile(other) and os.path.samefile(other, path):
+        arguments = [value for key, value in values.items() if key != name]
+        for named in (*_flat(arguments), *extra):
+            if os.path.isfile(named) and os.path.samefile(named, path):
                 raise click.UsageError(f"{path} is an input; name another file to write", ctx)
 
 
 # What the shared options do
 
 
-def _be_quiet(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _be_quiet(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set:
         be_quiet(ctx)
 
 
-def _be_verbose(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if not wanted:
+def _be_verbose(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if not is_set:
         return
     import logging
 

@@ -64,9 +64,9 @@ def with_contents(
         return columns, rows
     if with_text:
         index.texts([])  # an index without texts is refused before the work
-    places = [[column.name for column in columns].index(one.key) for one in named]
-    more = [Column(one.text) for one in named] * with_text
-    more += [Column(one.fields) for one in named] * with_fields
+    places = [[column.name for column in columns].index(key_column.key) for key_column in named]
+    more = [Column(key_column.text) for key_column in named] * with_text
+    more += [Column(key_column.fields) for key_column in named] * with_fields
 
     def completed(block: list[Row]) -> Iterator[Row]:
         keys = list(dict.fromkeys(row[place] for row in block if row for place in places))
@@ -77,8 +77,8 @@ def with_contents(
                 yield None
                 continue
             own = [row[place] for place in places]
-            found = [texts.get(key) for key in own] * with_text
-            yield (*row, *found, *([fields.get(key) for key in own] * with_fields))
+            own_texts = [texts.get(key) for key in own] * with_text
+            yield (*row, *own_texts, *([fields.get(key) for key in own] * with_fields))
 
     return [*columns, *more], chain.from_iterable(map(completed, _blocks(one_by_one(rows))))
 
@@ -86,11 +86,11 @@ def with_contents(
 def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Gather rows; a pause in them ends a block."""
     block: list[Row] = []
-    wanted = 1
+    size = 1
     for row in rows:
         block.append(row)
-        if row is None or len(block) >= wanted:
+        if row is None or len(block) >= size:
             yield block
-            block, wanted = [], min(2 * wanted, _MOST_ROWS)
+            block, size = [], min(2 * size, _MOST_ROWS)
     if block:
         yield block

@@ -50,15 +50,15 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
 
 
-def _stop_words(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:
+def _stop_words(ctx: click.Context, param: click.Parameter, place: str | None) -> list[str] | None:
     """Return the words of a file, or of the published list of a language."""
-    if given is None or os.path.isfile(given):
-        return _tokens(ctx, param, given)
-    if os.path.exists(given) or not (given.isascii() and given.isalpha()):
-        raise click.BadParameter(f"{given} is neither a file nor a language such as en")
+    if place is None or os.path.isfile(place):
+        return _tokens(ctx, param, place)
+    if os.path.exists(place) or not (place.isascii() and place.isalpha()):
+        raise click.BadParameter(f"{place} is neither a file nor a language such as en")
     from lshdb import published_stop_words
 
-    return published_stop_words(given)
+    return published_stop_words(place)
 
 
 def database_options(function: Function) -> Function:
@@ -140,7 +140,7 @@ def creation_options_as_before(function: Function) -> Function:
 
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
     """Return the creation options that were given, by their names in ``Index.create``."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if given.pop("no_text", False):
-        given["store_text"] = False
-    return given
+    parameters = {name: value for name, value in options.items() if value is not None}
+    if parameters.pop("no_text", False):
+        parameters["store_text"] = False
+    return parameters

@@ -58,7 +58,7 @@ def advice_for(paths: Iterable[str]) -> str:
     )
 
 
-def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format: str) -> None:
+def require_metric(paths: Iterable[str], parameters: Mapping[str, Any], input_format: str) -> None:
     """Refuse vectors for a new index without a metric: its default metric compares texts.
 
     Raises
@@ -67,7 +67,7 @@ def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format:
     """
     for path in paths:
         is_array = input_format in _ARRAYS or os.path.splitext(path)[1].lower() in _SUFFIXES
-        if "metric" not in given and is_array:
+        if "metric" not in parameters and is_array:
             raise InputError(
                 f"{path} holds vectors, and no metric is given to compare them by",
                 hint="give --metric: cosine, l2 or l1; for bits, hamming or jaccard-bits",
@@ -87,11 +87,11 @@ def seen_parameters(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
             "the input has no vector to take the dimension from",
             hint="check the input, or give --dim",
         )
-    seen = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
-    return {name: value for name, value in seen.items() if value is not None}
+    values = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def open_if_there(path: str, **given: Any) -> Index | None:
+def open_if_there(path: str, **parameters: Any) -> Index | None:
     """Open an index; return None for an empty folder or nothing, where one can be made.
 
     Raises
@@ -102,7 +102,7 @@ def open_if_there(path: str, **given: Any) -> Index | None:
         It was made with parameters other than those given.
     """
     try:
-        return Index.open(path, **given)
+        return Index.open(path, **parameters)
     except IndexNotFoundError:
         if os.path.isdir(path) and not os.listdir(path):
             return None
@@ -113,37 +113,41 @@ def open_if_there(path: str, **given: Any) -> Index | None:
 
 @contextlib.contextmanager
 def create_and_say(
-    path: str, *, lock_timeout: float = 60.0, seen: dict[str, Any] | None = None, **given: Any
+    path: str,
+    *,
+    lock_timeout: float = 60.0,
+    from_peek: dict[str, Any] | None = None,
+    **parameters: Any,
 ) -> Iterator[Index]:
     """Make an index with the given parameters, say so, and close it at the end.
 
     It appears at its place with its first commit. If another process is making it, wait for that
-    and open the result. ``seen`` holds what the input showed. It is for a new index only; an
+    and open the result. ``from_peek`` holds what the input showed. It is for a new index only; an
     existing one may differ.
     """
     try:
-        index, is_new = _create(path, lock_timeout, **{**(seen or {}), **given}), True
+        index, is_new = _create(path, lock_timeout, **{**(from_peek or {}), **parameters}), True
     except LshdbError as error:
         try:
-            index, is_new = Index.open(path, **given), False
+            index, is_new = Index.open(path, **parameters), False
         except IndexNotFoundError:
             raise error from None
     with index:
         if is_new:
-            how = "" if given else " with the defaults"
+            how = "" if parameters else " with the defaults"
             note(f"making the index {path}{how}: {described(index.params)}")
             note_slow(index.params)
         yield index
 
 
-def _create(path: str, lock_timeout: float, **given: Any) -> Index:
+def _create(path: str, lock_timeout: float, **parameters: Any) -> Index:
     try:
-        return Index.create(path, deferred=True, lock_timeout=0.0, **given)
+        return Index.create(path, deferred=True, lock_timeout=0.0, **parameters)
     except LockedError as error:
         if lock_timeout == 0:
             raise
         note(_waiting(error, lock_timeout, "which is making that index"))
-    return Index.create(path, deferred=True, lock_timeout=lock_timeout, **given)
+    return Index.create(path, deferred=True, lock_timeout=lock_timeout, **parameters)
 
 
 def _waiting(error: LockedError, timeout: float, what: str) -> str:
@@ -169,7 +173,7 @@ def add_watched(
 
     An index that does not stay is removed after Ctrl-C, so nothing is said of it.
     """
-    taken = progress.watch(items)
+    watched = progress.watch(items)
 
     def say_waiting(error: LockedError) -> None:
         if not is_quiet():
@@ -178,7 +182,7 @@ def add_watched(
     def add() -> AddResult:
         try:
             return index.add(
-                taken,
+                watched,
                 on_conflict=on_conflict,
                 max_errors=max_errors,
                 source=source,

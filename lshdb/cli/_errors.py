@@ -109,7 +109,7 @@ def _is_out_of_memory(error: Exception) -> bool:
     A limit such as ``ulimit -v`` shows in this way while modules are being imported.
     """
     words = ("failed to map segment", "cannot allocate memory", "error return without exception")
-    return any(one in str(error).lower() for one in words)
+    return any(word in str(error).lower() for word in words)
 
 
 def _report(error: BaseException) -> int:

@@ -124,7 +124,7 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
-            later = next((one for one in args[1:] if one in COMMANDS), None)
+            later = next((arg for arg in args[1:] if arg in COMMANDS), None)
             if later is not None and os.path.exists(args[0]):
                 raise click.UsageError(
                     f"{args[0]} is no command, and the command comes first: lshdb {later} "
@@ -149,8 +149,8 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         names = [name for name in COMMANDS if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def make_context(
         self,
@@ -167,8 +167,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
+    if is_set:
         from lshdb import __version__, kernel_name
 
         say(f"lshdb {__version__}, kernel {kernel_name()}")

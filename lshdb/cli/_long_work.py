@@ -132,8 +132,8 @@ class AddProgress:
     @property
     def counts(self) -> str:
         """How many documents are read, and how many stored."""
-        done = self.result.documents if self.result else 0
-        return f"{self.n_read:,} read, {done:,} stored"
+        stored = self.result.documents if self.result else 0
+        return f"{self.n_read:,} read, {stored:,} stored"
 
 
 class TaskProgress:

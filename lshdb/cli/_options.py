@@ -154,8 +154,8 @@ def format_option(text: str) -> Callable[[Function], Function]:
     return add
 
 
-def _header(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _header(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set:
         write_header(ctx)
 
 
@@ -475,7 +475,7 @@ def require_body(index: Index, *, text: str | None, vector: Any) -> None:
     click.UsageError
     """
     body = index.params.kind.body
-    is_tokens = isinstance(vector, list) and all(isinstance(one, str) for one in vector)
+    is_tokens = isinstance(vector, list) and all(isinstance(token, str) for token in vector)
     ctx = click.get_current_context()
     if vector is not None and body == "text" and not is_tokens:
         raise click.UsageError(

@@ -191,12 +191,14 @@ def _check_endings(
         )
     if output_format is not None or named in formats or not re.match(r"\.[a-z]", ending):
         return
-    first = {name: one for one, name in reversed(_FORMAT_OF_ENDING.items()) if name in formats}
-    known = [first[name] for name in formats if name in first]
-    expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+    first = {
+        name: ending for ending, name in reversed(_FORMAT_OF_ENDING.items()) if name in formats
+    }
+    endings = [first[name] for name in formats if name in first]
+    expected = f"{', '.join(endings[:-1])} or {endings[-1]}" if len(endings) > 1 else endings[0]
     raise click.UsageError(
         f"{path}: a {ending} file is not written; give a name that ends in {expected}"
-        + (", or a --format" if len(known) > 1 else "")
+        + (", or a --format" if len(endings) > 1 else "")
         + ("; a spreadsheet opens .csv" if ending in _SPREADSHEETS and "csv" in formats else ""),
         ctx,
     )
@@ -435,13 +437,13 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
         yield put
 
 
-def chosen_format(asked: str | None) -> str:
+def chosen_format(name: str | None) -> str:
     """Return the format asked for.
 
     By default, what the name of ``--output`` says, a table on a terminal, and TSV elsewhere.
     """
-    if asked is not None:
-        return asked
+    if name is not None:
+        return name
     path = _asked_for(_TO)
     if path is not None:
         return _FORMAT_OF_ENDING.get(_endings(path)[0], "tsv")
@@ -580,19 +582,19 @@ def _encoded(pieces: Iterable[str | None], encoding: str) -> Iterator[bytes | No
 
 
 def _write_all(pieces: Iterable[bytes | None]) -> None:
-    held: list[bytes] = []
+    unwritten: list[bytes] = []
     size, written_at = 0, 0.0
     for piece in pieces:
         if piece is not None:
-            held.append(piece)
+            unwritten.append(piece)
             size += len(piece)
-        is_due = piece is None or len(held) >= _PIECES or size >= _BYTES
+        is_due = piece is None or len(unwritten) >= _PIECES or size >= _BYTES
         if is_due or time.monotonic() - written_at > _SECONDS:
-            _write(b"".join(held))
+            _write(b"".join(unwritten))
             flush_output()
-            held.clear()
+            unwritten.clear()
             size, written_at = 0, time.monotonic()
-    _write(b"".join(held))
+    _write(b"".join(unwritten))
     flush_output()  # before the notes about it, in case both outputs go to one place
 
 

@@ -42,7 +42,7 @@ def write_parquet(
     LshdbError
         A column of a SELECT has values of another type than in the first row group.
     """
-    held: list[Sequence[Any]] = []
+    group: list[Sequence[Any]] = []
     n_characters = 0
     schema: pa.Schema | None = None
     file: pq.ParquetWriter | None = None
@@ -51,17 +51,17 @@ def write_parquet(
         for row in rows:
             if row is None:
                 continue
-            held.append(row)
+            group.append(row)
             n_characters += sum(len(value) for value in row if isinstance(value, str | bytes))
-            if len(held) >= _ROWS or n_characters >= _CHARACTERS:
-                schema = schema or _schema(columns, held)
+            if len(group) >= _ROWS or n_characters >= _CHARACTERS:
+                schema = schema or _schema(columns, group)
                 file = file or pq.ParquetWriter(sink, schema)
-                file.write_table(_table(schema, held))
-                held, n_characters = [], 0
-        schema = schema or _schema(columns, held)
+                file.write_table(_table(schema, group))
+                group, n_characters = [], 0
+        schema = schema or _schema(columns, group)
         file = file or pq.ParquetWriter(sink, schema)
-        if held:
-            file.write_table(_table(schema, held))
+        if group:
+            file.write_table(_table(schema, group))
     except BaseException:
         sink.is_over = True  # no footer: half a file must not look like a whole one
         raise
@@ -118,14 +118,14 @@ def _schema(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Sche
 
 
 def _type_of(kinds: set[type]) -> pa.DataType:
-    for allowed, found in (
+    for allowed, arrow_type in (
         ({bool}, pa.bool_()),
         ({int}, pa.int64()),
         ({int, float}, pa.float64()),
         ({bytes}, pa.binary()),
     ):
         if kinds and kinds <= allowed:
-            return found
+            return arrow_type
     return pa.string()
 
 

@@ -34,24 +34,24 @@ def passage_columns(*, with_text: bool, is_query: bool = False) -> tuple[Column,
 
 def passage_rows(passages: Iterable[Passage], *, with_text: bool) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a listing of passages."""
-    for one in passages:
-        texts = (one.text1, one.text2) if with_text else ()
+    for passage in passages:
+        texts = (passage.text1, passage.text2) if with_text else ()
         yield (
-            one.key1, one.start1, one.end1, one.words1,
-            one.key2, one.start2, one.end2, one.words2,
-            one.similarity, one.method, *texts,
+            passage.key1, passage.start1, passage.end1, passage.words1,
+            passage.key2, passage.start2, passage.end2, passage.words2,
+            passage.similarity, passage.method, *texts,
         )  # fmt: skip
 
 
 def shown_passages(passages: Iterable[Passage]) -> str:
     """Describe passages for people: where they are in both documents, and how they read."""
-    return "\n".join(_shown(one) for one in passages)
+    return "\n".join(_shown(passage) for passage in passages)
 
 
-def _shown(one: Passage) -> str:
-    first = f"{one.start1:,}-{one.end1:,} ({one.words1:,} words)"
-    second = f"{one.start2:,}-{one.end2:,} ({one.words2:,} words)"
-    return f"{first} and {second}, {one.similarity:.6f}: {_excerpt(one.text1 or '')}"
+def _shown(passage: Passage) -> str:
+    first = f"{passage.start1:,}-{passage.end1:,} ({passage.words1:,} words)"
+    second = f"{passage.start2:,}-{passage.end2:,} ({passage.words2:,} words)"
+    return f"{first} and {second}, {passage.similarity:.6f}: {_excerpt(passage.text1 or '')}"
 
 
 def _excerpt(text: str) -> str:
@@ -64,8 +64,8 @@ def _excerpt(text: str) -> str:
     )
 
 
-def refuse_options(ctx: click.Context, why: str, **given: Any) -> None:
+def refuse_options(ctx: click.Context, why: str, **options: Any) -> None:
     """Raise UsageError for the first option that was given and makes no sense of passages."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value not in (None, False, ()):
             raise click.UsageError(f"--{name.replace('_', '-')} {why}", ctx)

@@ -113,8 +113,8 @@ def rejects_file(
     if path == "-":
         yield lambda rejection: print_bytes([_line(rejection)])
         return
-    for each in inputs:
-        if each != "-" and os.path.isfile(each) and _is_same(each, path):
+    for source in inputs:
+        if source != "-" and os.path.isfile(source) and _is_same(source, path):
             raise InputError(
                 f"{path} is an input, and --rejects would overwrite it",
                 hint="give --rejects another file",
@@ -129,9 +129,9 @@ def rejects_file(
         yield write
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same(path1: str, path2: str) -> bool:
     with contextlib.suppress(OSError):
-        return os.path.samefile(one, other)
+        return os.path.samefile(path1, path2)
     return False
 
 

@@ -42,14 +42,14 @@ def status_line(words: str, count: Callable[[], str] | None = None) -> Iterator[
         yield
         return
     over = threading.Event()
-    begun = time.monotonic()
+    start = time.monotonic()
 
     def draw() -> None:
         wait = _PATIENCE_SECONDS
         while not over.wait(wait):
             wait = _REFRESH_SECONDS
             parts = [words, count() if count is not None else ""]
-            seconds = int(time.monotonic() - begun)
+            seconds = int(time.monotonic() - start)
             _draw(", ".join([*filter(None, parts), f"{seconds // 60}:{seconds % 60:02}"]))
 
     thread = threading.Thread(target=draw, daemon=True)
@@ -71,12 +71,13 @@ def erase() -> None:
     global _is_drawn
     if not _is_drawn:
         return
-    held = _lock.acquire(timeout=_LOCK_SECONDS)  # a terminal that is stopped must not hold us up
+    # A terminal that is stopped must not hold us up.
+    is_locked = _lock.acquire(timeout=_LOCK_SECONDS)
     try:
         _is_drawn = False
         _write(_ERASE)
     finally:
-        if held:
+        if is_locked:
             _lock.release()
 
 

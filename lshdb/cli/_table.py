@@ -160,14 +160,14 @@ class _Layout:
     def _shrink(self, width: int) -> bool:
         """Take from the widest columns until a line fits; False if it cannot."""
         least = [
-            min(taken, max(_LEAST_WIDTH.get(column.kind, taken), cell_len(title)))
-            for column, taken, title in zip(self._columns, self._widths, self._titles, strict=True)
+            min(width, max(_LEAST_WIDTH.get(column.kind, width), cell_len(title)))
+            for column, width, title in zip(self._columns, self._widths, self._titles, strict=True)
         ]
         room = width - len(_GAP) * (len(self._columns) - 1)
         if sum(least) > room:
             return False
         while sum(self._widths) > room:
-            spare = [i for i, taken in enumerate(self._widths) if taken > least[i]]
+            spare = [i for i, width in enumerate(self._widths) if width > least[i]]
             widest = max(spare, key=self._widths.__getitem__)
             self._widths[widest] -= 1
         return True
@@ -175,7 +175,7 @@ class _Layout:
     def head(self, bold: bool) -> Iterator[str]:
         titles = self._joined(self._titles)
         yield (f"\x1b[1m{titles}\x1b[0m" if bold else titles) + "\n"
-        yield _GAP.join(self._rule * taken for taken in self._widths) + "\n"
+        yield _GAP.join(self._rule * width for width in self._widths) + "\n"
 
     def row(self, cells: Sequence[str]) -> str:
         """Return one row, with its line feeds."""
@@ -194,8 +194,8 @@ class _Layout:
 
     def _cropped(self, cells: Sequence[str]) -> list[str]:
         return [
-            crop(cell, taken, self._ellipsis) if column.kind == "text" else cell
-            for cell, taken, column in zip(cells, self._widths, self._columns, strict=True)
+            crop(cell, width, self._ellipsis) if column.kind == "text" else cell
+            for cell, width, column in zip(cells, self._widths, self._columns, strict=True)
         ]
 
     def _folded(self, cells: Sequence[str]) -> str:
@@ -207,8 +207,8 @@ class _Layout:
 
     def _joined(self, cells: Sequence[str]) -> str:
         padded = (
-            _pad(cell, taken, right=column.kind in ("number", "similarity"))
-            for cell, taken, column in zip(cells, self._widths, self._columns, strict=True)
+            _pad(cell, width, right=column.kind in ("number", "similarity"))
+            for cell, width, column in zip(cells, self._widths, self._columns, strict=True)
         )
         return _GAP.join(padded).rstrip()
 
@@ -218,13 +218,13 @@ def _first_rows(
 ) -> tuple[list[list[str]], bool]:
     """Return rows to measure, and whether they end because nothing more is ready."""
     first: list[list[str]] = []
-    begun = time.monotonic()
+    start = time.monotonic()
     for row in iterator:
         if row is not None:
             first.append(_cells(row, columns))
         elif first:
             return first, True
-        if len(first) >= _MEASURED_ROWS or time.monotonic() - begun > _MEASURED_SECONDS:
+        if len(first) >= _MEASURED_ROWS or time.monotonic() - start > _MEASURED_SECONDS:
             break
     return first, False
 

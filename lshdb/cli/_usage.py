@@ -32,7 +32,7 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
     if isinstance(error, click.MissingParameter) and isinstance(param, click.Argument) and ctx:
         return _missing_argument(ctx, param), f"{_usage(ctx)}; {see}"
     if isinstance(error, click.BadOptionUsage) and ctx and "requires" in error.message:
-        option = next(one for one in ctx.command.params if error.option_name in one.opts)
+        option = next(param for param in ctx.command.params if error.option_name in param.opts)
         values = "a value" if option.nargs == 1 else f"{option.nargs} values"
         takes = f"{error.option_name} takes {values}"
         return f"{takes}: {error.option_name} {option.make_metavar(ctx)}", see
@@ -56,7 +56,7 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
 
 def _usage(ctx: click.Context) -> str:
     """Return the arguments of a command, as its help begins, and the options that it needs."""
-    pieces = [one for one in ctx.command.collect_usage_pieces(ctx) if one != "[OPTIONS]"]
+    pieces = [piece for piece in ctx.command.collect_usage_pieces(ctx) if piece != "[OPTIONS]"]
     needed = [
         f"{param.opts[0]} {param.metavar}"
         for param in ctx.command.params

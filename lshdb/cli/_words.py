@@ -99,9 +99,9 @@ def texts_in_words(params: IndexParams) -> str | None:
     return ", ".join(said)
 
 
-def counted(n: int, one: str, several: str | None = None) -> str:
+def counted(n: int, singular: str, several: str | None = None) -> str:
     """Return a number with the word for it: 1 pair, 2 pairs; by default several have an s."""
-    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+    return f"{n:,} {singular if n == 1 else several or f'{singular}s'}"
 
 
 def units_in_words(params: IndexParams) -> tuple[str, str]:
@@ -127,9 +127,9 @@ def described(params: IndexParams) -> str:
     return f"{metric}threshold {params.threshold:g}, {shingles}{windows}"
 
 
-def pair_rows(found: PairSearch | JoinedPairs) -> Iterator[Block]:
+def pair_rows(pairs: PairSearch | JoinedPairs) -> Iterator[Block]:
     """Yield pairs for a listing: keys, similarity and method."""
-    for block in found.columns():
+    for block in pairs.columns():
         columns = block.keys1, block.keys2, block.similarities, itertools.repeat(block.method)
         yield Block(columns, len(block))
 
@@ -151,9 +151,9 @@ def measured(
     def converted() -> Iterator[Row | Block]:
         for row in rows:
             if isinstance(row, Block):
-                held = [*row.columns]
-                held[place] = [value(level) for level in held[place]]
-                yield Block(held, row.n_rows)
+                columns = [*row.columns]
+                columns[place] = [value(level) for level in columns[place]]
+                yield Block(columns, row.n_rows)
             elif row is None or row[place] is None:
                 yield row
             else:

@@ -142,36 +142,42 @@ def command(
     lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS, "keep_fields")}
-    given = given_parameters(options)
+    parameters = given_parameters(options)
     with contextlib.ExitStack() as opened:
-        index = open_if_there(index_path, **given)
+        index = open_if_there(index_path, **parameters)
         if index is not None:
             opened.enter_context(index)
-        unit = given.get("unit") if index is None else index.params.unit
-        kind = METRICS[given.get("metric", DEFAULT_METRIC)] if index is None else index.params.kind
+        unit = parameters.get("unit") if index is None else index.params.unit
+        kind = (
+            METRICS[parameters.get("metric", DEFAULT_METRIC)]
+            if index is None
+            else index.params.kind
+        )
         reading |= {
             "body": kind.body,
-            "dim": given.get("dim") if index is None else index.params.dim or None,
+            "dim": parameters.get("dim") if index is None else index.params.dim or None,
             "input_format": input_format,
             "fallback": "urls" if unit in URL_UNITS else None,
         }
         _refuse_own_files(index_path, paths)
         if index is None:
-            require_metric(paths, given, input_format)
+            require_metric(paths, parameters, input_format)
         progress = AddProgress()
         reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
         reading["leave_out"] = [index_path] if rejects in (None, "-") else [index_path, rejects]
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
-        seen: dict[str, Any] = {}
+        from_peek: dict[str, Any] = {}
         if index is None and kind.is_dense:
             peek, items = peek_documents(paths, **reading)
-            seen = seen_parameters(peek, is_dim_given="dim" in given)
+            from_peek = seen_parameters(peek, is_dim_given="dim" in parameters)
         else:
             items = read_documents(paths, **reading)
         if index is None:
-            made = create_and_say(index_path, lock_timeout=lock_timeout, seen=seen, **given)
-            index = opened.enter_context(made)
+            created = create_and_say(
+                index_path, lock_timeout=lock_timeout, from_peek=from_peek, **parameters
+            )
+            index = opened.enter_context(created)
         progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
         result = add_watched(
             index,

@@ -61,8 +61,8 @@ def command(index_path: str, *, output_format: str | None) -> None:
             for batch in batches
         )
         print_listing(IN_TABLE, rows, "table", empty="nothing was added yet")
-        for add_id, some in itertools.groupby(batches, key=lambda batch: batch.add_id):
-            ids = [batch.batch_id for batch in some if not batch.has_ended]
+        for add_id, of_add in itertools.groupby(batches, key=lambda batch: batch.add_id):
+            ids = [batch.batch_id for batch in of_add if not batch.has_ended]
             if ids:
                 named = f"batch {add_id}" if len(ids) == 1 else f"batches {add_id}-{ids[-1]}"
                 note(f"the add of {named} has not ended")

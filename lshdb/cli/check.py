@@ -79,8 +79,8 @@ def command(
         return
     note(counted(len(findings), "finding"))
     if chosen_format(output_format) == "table":
-        for advice in dict.fromkeys(one.advice for one in findings):
-            kinds = dict.fromkeys(one.kind for one in findings if one.advice == advice)
+        for advice in dict.fromkeys(finding.advice for finding in findings):
+            kinds = dict.fromkeys(finding.kind for finding in findings if finding.advice == advice)
             note(f"hint ({', '.join(kinds)}): {advice}")
     ctx.exit(DAMAGED)
 
@@ -94,8 +94,8 @@ def _repair(
     if not result.findings:
         note("no findings; nothing was changed")
         return
-    found = counted(len(result.findings), "finding")
-    note(f"{found}; repaired: {counted(result.documents, 'document')} in the index, all proved")
+    findings = counted(len(result.findings), "finding")
+    note(f"{findings}; repaired: {counted(result.documents, 'document')} in the index, all proved")
     if result.signed:
         note(f"{counted(result.signed, 'signature')} made again from stored texts")
     if result.vouched:
@@ -112,9 +112,12 @@ def _repair(
 
 def _list(findings: list[Finding], output_format: str | None) -> None:
     if chosen_format(output_format) == "table":
-        in_table = ((one.kind, one.affected, f"{one.where}: {one.what}") for one in findings)
+        in_table = (
+            (finding.kind, finding.affected, f"{finding.where}: {finding.what}")
+            for finding in findings
+        )
         print_listing(IN_TABLE, in_table, "table")
     else:
-        rows = (tuple(getattr(one, name) for name in NAMES) for one in findings)
+        rows = (tuple(getattr(finding, name) for name in NAMES) for finding in findings)
         print_listing([Column(name) for name in NAMES], rows, output_format)
     flush_output()

@@ -72,7 +72,7 @@ def command(
         advancing(index, since, advance=advance) as answered,
     ):
         update_edges(index, **linking)
-        found = index.clusters(
+        listing = index.clusters(
             threshold=linking["threshold"],
             min_size=min_size,
             linkage=linkage,
@@ -82,7 +82,9 @@ def command(
             update=False,
         )
         note_unfinished(index, since)
-        rows = ((one.label, len(one.keys), key) for one in found for key in one.keys)
+        rows = (
+            (cluster.label, len(cluster.keys), key) for cluster in listing for key in cluster.keys
+        )
         print_listing(
             *with_contents(
                 index, COLUMNS, rows, NAMED, with_text=with_text, with_fields=with_fields
@@ -91,4 +93,4 @@ def command(
             empty="no clusters",
             count=("document", "documents"),
         )
-        answered(found)
+        answered(listing)

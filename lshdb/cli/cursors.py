@@ -82,9 +82,9 @@ def command(
         batches = index.batches()
         newest = batches[-1].batch_id if batches else 0
         rows = [
-            (one.name, one.batch_id, newest, one.advanced_at[:16])
-            for one in index.cursors()
-            if name in (None, one.name)
+            (cursor.name, cursor.batch_id, newest, cursor.advanced_at[:16])
+            for cursor in index.cursors()
+            if name in (None, cursor.name)
         ]
     print_listing(COLUMNS, rows, output_format, empty="no cursors")
 

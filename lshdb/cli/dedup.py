@@ -185,7 +185,7 @@ def command(
     reading = {
         name: options.pop(name) for name in (*READING, *FOLDERS, "input_format") if name in options
     }
-    given = given_parameters(options)
+    parameters = given_parameters(options)
     passing = {"mark": mark, "overwrite": overwrite}
     has_index = is_index(index_path)
     if not has_index:
@@ -193,7 +193,7 @@ def command(
     _check_usage(paths, output, filtered, has_index, only, output_format)
     if output is not None and filtered is not None:
         write_to(ctx, output, None, formats=("jsonl",))
-    making = given | {"workers": workers, "index": kept_index}
+    making = parameters | {"workers": workers, "index": kept_index}
     making |= {name: reading[name] for name in ("text_field", "vector_field")}
     if has_index:
         _refuse(making, "is for files without an index: leave out INDEX, or the option")
@@ -213,7 +213,7 @@ def command(
             "is for an index with documents: name it before the files",
         )
         code = _write_without_index(
-            paths, output, kept_index, reading, given, output_format,
+            paths, output, kept_index, reading, parameters, output_format,
             linking=linking, workers=workers, keep=keep, only=only, **passing,
         )  # fmt: skip
         ctx.exit(code)
@@ -235,12 +235,12 @@ def command(
             "update": False,
         }
         if output is not None and filtered is None:
-            done = _write(
+            result = _write(
                 index, paths, output, reading, only, output_format,
-                begun=time.monotonic(), **how, **passing,
+                start=time.monotonic(), **how, **passing,
             )  # fmt: skip
-            answered(done.newest_batch)
-            is_doubtful = done.is_doubtful
+            answered(result.newest_batch)
+            is_doubtful = result.is_doubtful
         elif filtered is not None:
             how["key_field"] = reading["key_field"] or "id"
             lines = index.filter(filtered, max_document_bytes=reading["max_document_bytes"], **how)
@@ -248,9 +248,9 @@ def command(
             answered(lines)
             is_doubtful = lines.counts.is_doubtful
         else:
-            found = index.dedup(only=only, **how)
-            _list(index, found, output_format)
-            answered(found)
+            decisions = index.dedup(only=only, **how)
+            _list(index, decisions, output_format)
+            answered(decisions)
             is_doubtful = False
     if is_doubtful:
         note("less than one record in a hundred has a document in the index: is it the file?")
@@ -289,9 +289,9 @@ def _check_usage(
             "--output writes files again: name them after the index; the list of decisions goes to "
             "--decisions FILE"
         )
-    other = next((path for path in paths if os.path.isdir(path) and is_index(path)), None)
-    if other is not None:
-        raise click.UsageError(f"{other} is an index; name one index, before the files")
+    index_path = next((path for path in paths if os.path.isdir(path) and is_index(path)), None)
+    if index_path is not None:
+        raise click.UsageError(f"{index_path} is an index; name one index, before the files")
     if paths and filtered is not None:
         raise click.UsageError("give either --filter FILE, or files to write again")
     is_about_list = only != "all" or output_format is not None
@@ -323,13 +323,13 @@ def _refuse(values: dict[str, Any], why: str) -> None:
     for name, value in values.items():
         if value in (None, False, (), "auto"):
             continue
-        param = next(one for one in ctx.command.params if name in (one.name, *_bare(one)))
+        param = next(param for param in ctx.command.params if name in (param.name, *_bare(param)))
         raise click.UsageError(f"{max(param.opts, key=len)} {why}")
 
 
 def _bare(param: click.Parameter) -> list[str]:
     """Return the names of an option without dashes, as Python has them."""
-    return [one.removeprefix("--").replace("-", "_") for one in param.opts]
+    return [name.removeprefix("--").replace("-", "_") for name in param.opts]
 
 
 def _write_without_index(
@@ -337,7 +337,7 @@ def _write_without_index(
     output: str,
     kept_index: str | None,
     reading: dict[str, Any],
-    given: dict[str, Any],
+    parameters: dict[str, Any],
     output_format: str | None,
     *,
     linking: dict[str, Any],
@@ -348,17 +348,17 @@ def _write_without_index(
     """Make an index of files and write them again; return the exit code."""
     from lshdb.clusters.rewrite_files import find_files, lacks_field, plan_outputs
 
-    begun = time.monotonic()
-    found = {
+    start = time.monotonic()
+    finding = {
         "input_format": reading["input_format"],
         "folders": {name: reading[name] for name in FOLDERS},
     }
-    plan_outputs(paths, output, overwrite=how["overwrite"], **found)
-    sources, _ = find_files(paths, **found)
+    plan_outputs(paths, output, overwrite=how["overwrite"], **finding)
+    sources, _ = find_files(paths, **finding)
     files = [source.path for source, _ in sources if not source.is_empty]
     if reading["key_field"] is None and not reading["row_keys"]:
         reading["row_keys"] = lacks_field(
-            [one for one, _ in sources],
+            [source for source, _ in sources],
             "id",
             delimiter=reading["delimiter"],
             encoding=reading["encoding"],
@@ -368,30 +368,41 @@ def _write_without_index(
         if reading["row_keys"]:
             note("there is no field id, so path and row number are the keys")
     if linking["threshold"] is not None:
-        given["threshold"] = linking["threshold"]
+        parameters["threshold"] = linking["threshold"]
     with contextlib.ExitStack() as opened:
         place = kept_index
         if place is None:
             folder = opened.enter_context(temporary_folder())
             place = os.path.join(folder, "temporary.lshdb")
-        index = open_if_there(place, **given)
+        index = open_if_there(place, **parameters)
         is_new = index is None
         if index is not None:
             opened.enter_context(index)
-        kind = METRICS[given.get("metric", DEFAULT_METRIC)] if index is None else index.params.kind
+        kind = (
+            METRICS[parameters.get("metric", DEFAULT_METRIC)]
+            if index is None
+            else index.params.kind
+        )
         progress = AddProgress()
         progress.write_rejected = _refuse_repeated
-        asked = {name: value for name, value in reading.items() if name not in FOLDERS}
-        asked |= {"body": kind.body, "on_progress": progress.bytes_read, "on_note": progress.line}
-        seen: dict[str, Any] = {}
+        how_to_read = {name: value for name, value in reading.items() if name not in FOLDERS}
+        how_to_read |= {
+            "body": kind.body,
+            "on_progress": progress.bytes_read,
+            "on_note": progress.line,
+        }
+        from_peek: dict[str, Any] = {}
         if index is None and kind.is_dense:
-            peek, items = peek_documents(files, **asked)
-            seen = seen_parameters(peek, is_dim_given="dim" in given)
+            peek, items = peek_documents(files, **how_to_read)
+            from_peek = seen_parameters(peek, is_dim_given="dim" in parameters)
         else:
-            items = read_documents(files, dim=given.get("dim"), **asked)
+            items = read_documents(files, dim=parameters.get("dim"), **how_to_read)
         if index is None:
             index = Index.create(
-                place, deferred=True, lock_timeout=linking["lock_timeout"], **(seen | given)
+                place,
+                deferred=True,
+                lock_timeout=linking["lock_timeout"],
+                **(from_peek | parameters),
             )
             opened.enter_context(index)
         if kept_index is not None:
@@ -417,13 +428,16 @@ def _write_without_index(
         update_edges(index, **linking)
         _write(
             index, paths, output, reading, only, output_format,
-            begun=begun, threshold=linking["threshold"], update=False, needs_documents=False, **how,
+            start=start, threshold=linking["threshold"], update=False, needs_documents=False, **how,
         )  # fmt: skip
     return REJECTED if result.rejected else 0
 
 
 def _list(index: Index, decisions: Iterable[Decision], output_format: str | None) -> None:
-    rows = ((one.key, _word(one), one.kept_key, one.similarity, one.method) for one in decisions)
+    rows = (
+        (decision.key, _word(decision), decision.kept_key, decision.similarity, decision.method)
+        for decision in decisions
+    )
     print_listing(
         *measured(index.params, COLUMNS, rows),
         output_format,
@@ -483,7 +497,7 @@ def _write(
     only: Only,
     output_format: str | None,
     *,
-    begun: float,
+    start: float,
     **how: Any,
 ) -> RewrittenFiles:
     """Write files again, and say what became of their records."""
@@ -491,31 +505,35 @@ def _write(
     if named_place() is not None:
 
         def list_decisions(decisions: Iterator[Decision]) -> None:
-            _list(index, (one for one in decisions if only in ("all", _word(one))), output_format)
+            _list(
+                index,
+                (decision for decision in decisions if only in ("all", _word(decision))),
+                output_format,
+            )
 
         how["on_decisions"] = list_decisions
     progress = TaskProgress("writing")
     with progress if output != "-" else contextlib.nullcontext():
-        done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
-    n_read, n_files = done.kept + done.dropped, len(done.files)
+        result = index.dedup_files(paths, output, on_file=progress.wrote, **how)
+    n_read, n_files = result.kept + result.dropped, len(result.files)
     place = "standard output" if output == "-" else output
     note(
-        f"{counted(n_read, 'record')} read, {done.kept:,} kept, {done.dropped:,} dropped; "
-        f"{counted(n_files, 'file')} written to {place} in {time.monotonic() - begun:.1f} s"
+        f"{counted(n_read, 'record')} read, {result.kept:,} kept, {result.dropped:,} dropped; "
+        f"{counted(n_files, 'file')} written to {place} in {time.monotonic() - start:.1f} s"
     )
-    if done.left_out:
-        were = "was" if done.left_out == 1 else "were"
+    if result.left_out:
+        were = "was" if result.left_out == 1 else "were"
         note(
-            f"{counted(done.left_out, 'other file')} {were} left out: of another format, hidden "
+            f"{counted(result.left_out, 'other file')} {were} left out: of another format, hidden "
             "or ignored"
         )
-    if done.unknown:
-        has = "has" if done.unknown == 1 else "have"
-        note(f"{done.unknown:,} of the kept records {has} no document in the index")
-    if done.repeated:
-        has = "has" if done.repeated == 1 else "have"
+    if result.unknown:
+        has = "has" if result.unknown == 1 else "have"
+        note(f"{result.unknown:,} of the kept records {has} no document in the index")
+    if result.repeated:
+        has = "has" if result.repeated == 1 else "have"
         note(
-            f"{counted(done.repeated, 'record')} {has} the key of an earlier record; all records "
+            f"{counted(result.repeated, 'record')} {has} the key of an earlier record; all records "
             "of one key are kept or dropped together"
         )
-    return done
+    return result

@@ -174,8 +174,8 @@ def _program(ctx: click.Context) -> str:
     """Return the command that calls this program again from the same folder."""
     name = ctx.find_root().info_name or "lshdb"
     if name.startswith("python "):
-        found = shutil.which("python")
-        beside = found is not None and os.path.dirname(found) == os.path.dirname(sys.executable)
+        python = shutil.which("python")
+        beside = python is not None and os.path.dirname(python) == os.path.dirname(sys.executable)
         return name if beside else name.replace("python", shlex.quote(sys.executable), 1)
     if name == "lshdb" and shutil.which("lshdb") is None:
         return shlex.quote(os.path.abspath(sys.argv[0]))

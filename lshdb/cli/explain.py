@@ -12,7 +12,7 @@ import click
 from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
-from lshdb.cli._given_keys import given_key
+from lshdb.cli._keys import document_key
 from lshdb.cli._options import (
     Command,
     index_argument,
@@ -116,7 +116,7 @@ def command(
     with Index.open(index_path) as index:
         params = index.params
         require_body(index, text=text, vector=vector)
-        key1, key2 = given_key(index, key1), given_key(index, key2)
+        key1, key2 = document_key(index, key1), document_key(index, key2)
         body = text if vector is None else vector
         if as_page:
             print_bytes([index.explain_page(key1, key2, body=body).encode()])
@@ -132,9 +132,9 @@ def command(
                     raise click.UsageError("passages are compared already; --diff takes windows")
                 _print_passages(key1, key2, passages, output_format)
                 return
-        found = index.explain(key1, key2, body=body)
+        explanation = index.explain(key1, key2, body=body)
         diff = index.diff(key1, key2, body=body) if with_diff else None
-    fields, shown = _fields(found, params, most), _in_table(found, params, most)
+    fields, shown = _fields(explanation, params, most), _in_table(explanation, params, most)
     if diff is None:
         print_record(fields, output_format, shown=shown)
         return
@@ -155,35 +155,39 @@ def _print_passages(
         "key1": key1,
         "key2": key2,
         "n_passages": len(passages),
-        "words": sum(one.words1 for one in passages),
+        "words": sum(passage.words1 for passage in passages),
         "passages": tuple(
-            {**{name: getattr(one, name) for name in names}, "text1": one.text1, "text2": one.text2}
-            for one in passages
+            {
+                **{name: getattr(passage, name) for name in names},
+                "text1": passage.text1,
+                "text2": passage.text2,
+            }
+            for passage in passages
         ),
     }
     shown = {"passages": shown_passages(passages) or "none"}
     print_record(fields, output_format, shown=shown)
 
 
-def _fields(found: Explanation, params: IndexParams, most: int | None) -> dict[str, Any]:
+def _fields(explanation: Explanation, params: IndexParams, most: int | None) -> dict[str, Any]:
     value = params.curve.value
-    lists = {"shared": found.shared, "only1": found.only1, "only2": found.only2}
+    lists = {"shared": explanation.shared, "only1": explanation.only1, "only2": explanation.only2}
     return {
-        "key1": found.key1,
-        "key2": found.key2,
-        "near_duplicate": found.is_near_duplicate,
+        "key1": explanation.key1,
+        "key2": explanation.key2,
+        "near_duplicate": explanation.is_near_duplicate,
         "threshold": params.threshold,
-        "exact_copies": found.are_copies,
-        "exact": None if found.exact is None else value(found.exact),
-        "estimate": None if found.estimate is None else value(found.estimate),
-        "equal_slots": found.equal_slots,
-        "num_perm": found.num_perm,
-        "candidate": found.is_candidate,
-        "matched_bands": found.matched_bands,
-        "bands": found.bands,
-        "rows": found.rows,
-        "recall": found.recall,
-        "found": found.is_found,
+        "exact_copies": explanation.are_copies,
+        "exact": None if explanation.exact is None else value(explanation.exact),
+        "estimate": None if explanation.estimate is None else value(explanation.estimate),
+        "equal_slots": explanation.equal_slots,
+        "num_perm": explanation.num_perm,
+        "candidate": explanation.is_candidate,
+        "matched_bands": explanation.matched_bands,
+        "bands": explanation.bands,
+        "rows": explanation.rows,
+        "recall": explanation.recall,
+        "found": explanation.is_found,
         **{f"n_{name}": _count(shingles) for name, shingles in lists.items()},
         **{name: _listed(shingles, most) for name, shingles in lists.items()},
     }
@@ -207,7 +211,7 @@ def _listed(shingles: Sequence[str] | None, most: int | None) -> tuple[str, ...]
     """Return the shingles of the sample for data formats, each as often as it counts."""
     if shingles is None:
         return None
-    return tuple(_readable(each) for each in Counter(_sample(shingles, most)).elements())
+    return tuple(_readable(shingle) for shingle in Counter(_sample(shingles, most)).elements())
 
 
 def _readable(shingle: str) -> str:
@@ -218,33 +222,34 @@ def _readable(shingle: str) -> str:
 # In a table
 
 
-def _in_table(found: Explanation, params: IndexParams, most: int | None) -> dict[str, str]:
-    key1 = harmless(found.key1)
-    given = f"the {params.kind.body}"
+def _in_table(explanation: Explanation, params: IndexParams, most: int | None) -> dict[str, str]:
+    key1 = harmless(explanation.key1)
+    body_name = f"the {params.kind.body}"
     what = "distance" if params.kind.is_distance else "similarity"
-    key2 = given if found.key2 is None else harmless(found.key2)
+    key2 = body_name if explanation.key2 is None else harmless(explanation.key2)
     # An empty text leaves a field out: another field's line says the same.
     texts = dict.fromkeys(("threshold", "equal_slots", "num_perm", "bands", "rows"), "")
     texts |= dict.fromkeys(("n_shared", "n_only1", "n_only2"), "")
     texts |= {
         "key1": key1,
-        "key2": f"({given} given)" if found.key2 is None else key2,
-        "near_duplicate": f"{_yes(found.is_near_duplicate)}, the threshold is {params.threshold:g}",
-        "exact_copies": _yes(found.are_copies),
-        "exact": _exact(found, params),
-        "estimate": _estimate(found, params),
-        "candidate": _candidate(found),
-        "matched_bands": _bands(found),
-        "recall": f"{_probability(found.recall)}, the probability that this index finds a pair of "
-        f"{what} {params.curve.value(found.similarity):.6f}",
-        "found": _found(found, params),
-        "shared": _lines(found.shared, "in both", params, most),
-        "only1": _lines(found.only1, f"only in {key1}", params, most),
-        "only2": _lines(found.only2, f"only in {key2}", params, most),
+        "key2": f"({body_name} given)" if explanation.key2 is None else key2,
+        "near_duplicate": f"{_yes(explanation.is_near_duplicate)}, the threshold is "
+        f"{params.threshold:g}",
+        "exact_copies": _yes(explanation.are_copies),
+        "exact": _exact(explanation, params),
+        "estimate": _estimate(explanation, params),
+        "candidate": _candidate(explanation),
+        "matched_bands": _bands(explanation),
+        "recall": f"{_probability(explanation.recall)}, the probability that this index finds a "
+        f"pair of {what} {params.curve.value(explanation.similarity):.6f}",
+        "found": _found(explanation, params),
+        "shared": _lines(explanation.shared, "in both", params, most),
+        "only1": _lines(explanation.only1, f"only in {key1}", params, most),
+        "only2": _lines(explanation.only2, f"only in {key2}", params, most),
     }
-    if found.shared is None and not params.kind.is_dense:
+    if explanation.shared is None and not params.kind.is_dense:
         texts["shared"] = "not available: texts are not stored"
-    if found.key1 == found.key2:
+    if explanation.key1 == explanation.key2:
         texts["key2"] = f"{key2} (the same document)"
     return texts
 
@@ -253,40 +258,41 @@ def _yes(fact: bool) -> str:
     return "yes" if fact else "no"
 
 
-def _exact(found: Explanation, params: IndexParams) -> str:
-    if found.exact is None:
+def _exact(explanation: Explanation, params: IndexParams) -> str:
+    if explanation.exact is None:
         bodies = "vectors" if params.kind.is_dense else "texts"
         return f"not available: {bodies} are not stored"
-    said = f"{params.curve.value(found.exact):.6f}"
-    if params.kind.body == "weights" and not found.are_copies:
+    said = f"{params.curve.value(explanation.exact):.6f}"
+    if params.kind.body == "weights" and not explanation.are_copies:
         return said
-    if found.shared is None or found.only1 is None or found.only2 is None:
-        return f"{said}, by the hash of their contents" if found.are_copies else said
-    either = len(found.shared) + len(found.only1) + len(found.only2)
-    return f"{said}, {len(found.shared):,} of {either:,} shingles are in both"
+    if explanation.shared is None or explanation.only1 is None or explanation.only2 is None:
+        return f"{said}, by the hash of their contents" if explanation.are_copies else said
+    either = len(explanation.shared) + len(explanation.only1) + len(explanation.only2)
+    return f"{said}, {len(explanation.shared):,} of {either:,} shingles are in both"
 
 
-def _estimate(found: Explanation, params: IndexParams) -> str:
-    if found.estimate is None:
+def _estimate(explanation: Explanation, params: IndexParams) -> str:
+    if explanation.estimate is None:
         return f"none: without a {element_in_words(params)} there is no signature"
     value = params.curve.value
     said = (
-        f"{value(found.estimate):.6f}, {found.equal_slots:,} of {found.num_perm:,} slots are equal"
+        f"{value(explanation.estimate):.6f}, {explanation.equal_slots:,} of "
+        f"{explanation.num_perm:,} slots are equal"
     )
-    deviation = params.deviation_at(value(found.similarity))
+    deviation = params.deviation_at(value(explanation.similarity))
     return f"{said}; standard deviation {deviation:.3f}" if deviation else said
 
 
-def _candidate(found: Explanation) -> str:
-    matched = len(found.matched_bands)
-    rows = f"of {found.rows} rows" if found.rows > 1 else "of 1 row"
-    return f"{_yes(found.is_candidate)}, {matched} of {found.bands} bands {rows} match"
+def _candidate(explanation: Explanation) -> str:
+    matched = len(explanation.matched_bands)
+    rows = f"of {explanation.rows} rows" if explanation.rows > 1 else "of 1 row"
+    return f"{_yes(explanation.is_candidate)}, {matched} of {explanation.bands} bands {rows} match"
 
 
-def _bands(found: Explanation) -> str:
-    if len(found.matched_bands) == found.bands > 1:
-        return f"all, 0 to {found.bands - 1}"
-    return " ".join(map(str, found.matched_bands))
+def _bands(explanation: Explanation) -> str:
+    if len(explanation.matched_bands) == explanation.bands > 1:
+        return f"all, 0 to {explanation.bands - 1}"
+    return " ".join(map(str, explanation.matched_bands))
 
 
 def _probability(value: float) -> str:
@@ -294,18 +300,18 @@ def _probability(value: float) -> str:
     return "above 0.9999" if 0.99995 <= value < 1 else f"{value:.4f}"
 
 
-def _found(found: Explanation, params: IndexParams) -> str:
+def _found(explanation: Explanation, params: IndexParams) -> str:
     """Say whether the index finds the pair, and why if not."""
-    if found.key1 == found.key2:
+    if explanation.key1 == explanation.key2:
         return "no: a document does not form a pair with itself"
-    if found.is_found:
+    if explanation.is_found:
         return "yes"
-    if found.estimate is None:
+    if explanation.estimate is None:
         element = element_in_words(params) if params.kind.is_dense else "shingle"
         return f"no: a document without a {element} is not similar to anything"
-    if not found.is_near_duplicate:
+    if not explanation.is_near_duplicate:
         return "no: not similar enough"
-    if not found.is_candidate:
+    if not explanation.is_candidate:
         return "no: the pair is missed, because no band matches"
     return "no: the pair is missed, because too few slots are equal for the exact comparison"
 
@@ -322,7 +328,7 @@ def _lines(
     if not sample:
         return said
     said += f", {len(sample):,} of them:" if len(sample) < n_distinct else ":"
-    return "\n".join([said, *(_item(*each, unit=params.unit) for each in sample.items())])
+    return "\n".join([said, *(_item(*item, unit=params.unit) for item in sample.items())])
 
 
 def _item(shingle: str, times: int, *, unit: str) -> str:

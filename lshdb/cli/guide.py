@@ -46,22 +46,22 @@ def command(page: str | None) -> None:
     lshdb guide tutorial
     lshdb guide input > input.md
     """
-    found = pages()
+    guides = pages()
     if page is None:
-        rows = [(name, _title(path)) for name, path in found.items()]
+        rows = [(name, _title(path)) for name, path in guides.items()]
         print_listing([Column("page"), Column("title", "prose")], rows, None)
         return
-    if page not in found:
-        close = difflib.get_close_matches(page, found, n=1)
+    if page not in guides:
+        close = difflib.get_close_matches(page, guides, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise click.BadParameter(
             f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
         )
-    text = found[page].read_text(encoding="utf-8")
+    text = guides[page].read_text(encoding="utf-8")
     if _NAMES in text:
         text = text.replace(_NAMES, "\n".join(_public_names()))
     text = _COMMENT.sub("", text)
-    show_page(text, partial(draw_markdown, pages=found))
+    show_page(text, partial(draw_markdown, pages=guides))
 
 
 def pages() -> dict[str, Path]:
@@ -76,10 +76,10 @@ def pages() -> dict[str, Path]:
             f"{package.parent / 'docs'}",
             hint="install lshdb again",
         )
-    found = [path for room in _ROOMS for path in sorted((folder / room).glob("*.md"))]
+    paths = [path for room in _ROOMS for path in sorted((folder / room).glob("*.md"))]
     order = {"tutorial": 0, "guides": 1, "concepts": 2}
-    found.sort(key=lambda path: order.get(path.stem, order.get(path.parent.name, 3)))
-    return {path.stem: path for path in found if path.stem not in _LEFT_OUT}
+    paths.sort(key=lambda path: order.get(path.stem, order.get(path.parent.name, 3)))
+    return {path.stem: path for path in paths if path.stem not in _LEFT_OUT}
 
 
 def _public_names() -> Iterator[str]:

@@ -46,8 +46,12 @@ def _description(params: IndexParams) -> list[str]:
     used = params.bands * params.rows
     name, contents = contents_in_words(params)
     stored, is_distance = "bodies" if params.kind.is_dense else "texts", params.kind.is_distance
-    one, many = ("distance", "distances") if is_distance else ("similarity", "similarities")
-    kept = f"stored; {many} are exact" if params.store_text else f"not stored; {many} are estimates"
+    measure, measures = ("distance", "distances") if is_distance else ("similarity", "similarities")
+    storing = (
+        f"stored; {measures} are exact"
+        if params.store_text
+        else f"not stored; {measures} are estimates"
+    )
     normalised = texts_in_words(params)
     return [
         f"  {name:<12} {contents}",
@@ -55,11 +59,11 @@ def _description(params: IndexParams) -> list[str]:
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
         f"  bands        {params.bands} of {counted(params.rows, 'row')} each, "
         f"which use {used} of the {params.num_perm} slots",
-        f"  {stored:<12} {kept}",
+        f"  {stored:<12} {storing}",
         f"  threshold    {params.threshold:g}",
         "  a pair is found with probability",
         *(
-            f"    {_probability(params.recall_at(s))}  at {one} {s:g}"
+            f"    {_probability(params.recall_at(s))}  at {measure} {s:g}"
             + ("  (the threshold)" if s == params.threshold else "")
             for s in _points(params)
         ),

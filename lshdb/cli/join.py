@@ -45,11 +45,11 @@ def command(
             f"both are the index {path_a}: lshdb pairs {path_a} lists the pairs within one index",
             click.get_current_context(),
         )
-    with Index.open(path_a) as index, Index.open(path_b) as other, prompt_interrupts():
-        found = index.join(other, threshold=threshold, verify=verify)
+    with Index.open(path_a) as index, Index.open(path_b) as index_b, prompt_interrupts():
+        pairs = index.join(index_b, threshold=threshold, verify=verify)
         note_unverified(index, threshold, verify)
         print_listing(
-            *measured(index.params, COLUMNS, pair_rows(found)),
+            *measured(index.params, COLUMNS, pair_rows(pairs)),
             output_format,
             empty="no pairs",
             count=("pair", "pairs"),

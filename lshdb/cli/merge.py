@@ -40,10 +40,10 @@ def command(
     """
     with contextlib.ExitStack() as opened:
         index = opened.enter_context(Index.open(index_path))
-        others = [opened.enter_context(Index.open(path)) for path in paths]
+        sources = [opened.enter_context(Index.open(path)) for path in paths]
         with committing("merging") as progress:
             result = index.merge(
-                *others,
+                *sources,
                 on_conflict=on_conflict,
                 lock_timeout=lock_timeout,
                 on_commit=progress.committed,

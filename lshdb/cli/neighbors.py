@@ -91,12 +91,15 @@ def command(
     ):
         if recall is None:
             update_edges(index, **linking)
-        found = index.neighbors(
+        neighbors = index.neighbors(
             top=top, threshold=linking["threshold"], below=below, recall=recall, since=since,
             update=False,
         )  # fmt: skip
         note_unfinished(index, since)
-        rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
+        rows = (
+            (neighbor.key, neighbor.rank, neighbor.neighbor, neighbor.similarity, neighbor.method)
+            for neighbor in neighbors
+        )
         print_listing(
             *with_contents(
                 index,
@@ -109,9 +112,15 @@ def command(
             empty="no document has a neighbor",
             count=("neighbor", "neighbors"),
         )
-        if isinstance(found, NearestNeighbors) and recall is not None and found.reached < recall:
-            note(f"recall {recall:g} was not reached for every document, but {found.reached:.3f}")
-        answered(found)
+        if (
+            isinstance(neighbors, NearestNeighbors)
+            and recall is not None
+            and neighbors.reached < recall
+        ):
+            note(
+                f"recall {recall:g} was not reached for every document, but {neighbors.reached:.3f}"
+            )
+        answered(neighbors)
 
 
 def _refuse_linking(ctx: click.Context) -> None:

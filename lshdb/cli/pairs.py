@@ -182,7 +182,7 @@ def command(
             _note_left_out(shared.left_out, None)
             answered(shared)
             return
-        found = index.pairs(
+        pairs = index.pairs(
             threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
             memory=memory, agree=agree, differ=differ, cross=cross,
             ignore_same_path=ignore_same_path, measure=measure,
@@ -191,12 +191,12 @@ def command(
         note_unverified(index, threshold, verify)
         note_unfinished(index, since)
         columns: Sequence[Column] = COLUMNS
-        rows: Blocks = pair_rows(found)
+        rows: Blocks = pair_rows(pairs)
         if by_directory:
             is_ordered = cross is not None or measure == "containment"
-            columns, rows = BY_DIRECTORY, _directories(found, is_ordered=is_ordered)
+            columns, rows = BY_DIRECTORY, _directories(pairs, is_ordered=is_ordered)
         elif sort is not None:
-            rows = _sorted(found)
+            rows = _sorted(pairs)
         if limit is not None and (by_directory or sort is not None):
             rows = islice(rows, limit)
         if not by_directory:
@@ -213,8 +213,8 @@ def command(
             says_count=True,
         )
         _say_limit(n, limit)
-        _note_left_out(found.left_out, found)
-        answered(found)
+        _note_left_out(pairs.left_out, pairs)
+        answered(pairs)
 
 
 def _say_limit(n: int, limit: int | None) -> None:
@@ -222,30 +222,30 @@ def _say_limit(n: int, limit: int | None) -> None:
         note(f"--limit {limit} ended the list; there may be more")
 
 
-def _sorted(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
+def _sorted(pairs: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
     """Yield the most similar first; one search has one method."""
     from lshdb.disksort.sorted_rows import Ranked
 
     method = ""
     with Ranked() as ranked:
-        for pair in found:
+        for pair in pairs:
             ranked.put(pair.key1, pair.key2, pair.similarity)
             method = pair.method
         for key1, key2, similarity in ranked:
             yield key1, key2, similarity, method
 
 
-def _directories(found: Iterable[Pair], *, is_ordered: bool) -> Iterator[tuple[Any, ...]]:
+def _directories(pairs: Iterable[Pair], *, is_ordered: bool) -> Iterator[tuple[Any, ...]]:
     """Yield each two folders with the number of their pairs, the most first."""
     counts: Counter[tuple[str, str]] = Counter()
-    for pair in found:
-        one, other = os.path.dirname(pair.key1) or ".", os.path.dirname(pair.key2) or "."
-        counts[(one, other) if is_ordered or one <= other else (other, one)] += 1
+    for pair in pairs:
+        folder1, folder2 = os.path.dirname(pair.key1) or ".", os.path.dirname(pair.key2) or "."
+        counts[(folder1, folder2) if is_ordered or folder1 <= folder2 else (folder2, folder1)] += 1
     for folders, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield *folders, count
 
 
-def _note_left_out(left_out: LeftOut, found: PairSearch | None) -> None:
+def _note_left_out(left_out: LeftOut, search: PairSearch | None) -> None:
     if left_out.buckets:
         note(
             f"left out: {counted(left_out.buckets, 'bucket')} of more than "
@@ -258,5 +258,5 @@ def _note_left_out(left_out: LeftOut, found: PairSearch | None) -> None:
             f"{left_out.max_bucket:,} exact copies, "
             f"with {counted(left_out.copy_pairs, 'pair')}"
         )
-    if found is not None and (left_out.buckets or left_out.copy_groups):
-        note(loss_in_words(found.loss))
+    if search is not None and (left_out.buckets or left_out.copy_groups):
+        note(loss_in_words(search.loss))

@@ -48,7 +48,14 @@ _TAKES = {"threshold": ("similarity", "clusters", "recall"), "sample": ("recall"
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, what: str, index_path: str, *, output: str, overwrite: bool, **given: Any
+    ctx: click.Context,
+    /,
+    what: str,
+    index_path: str,
+    *,
+    output: str,
+    overwrite: bool,
+    **values: Any,
 ) -> None:
     """Draw INDEX as a picture.
 
@@ -63,7 +70,7 @@ def command(
     """
     from lshdb.plot import FIGURES, check_place, save
 
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in values.items() if value is not None}
     for name in options:
         if what not in _TAKES[name]:
             raise click.UsageError(f"--{name} makes no difference to {what}", ctx)

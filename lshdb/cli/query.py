@@ -16,7 +16,7 @@ from lshdb.arguments import Measure, Verify
 from lshdb.cli._command import completed
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._given_keys import given_key
+from lshdb.cli._keys import document_key
 from lshdb.cli._options import (
     Command,
     below_option,
@@ -160,8 +160,8 @@ def command(
     lshdb query books.lshdb passage.txt --measure containment --threshold 0.8
     lshdb query points.lshdb --vector '[0.5, -1, 2]' --recall 0.95
     """
-    given = [text is not None, vector is not None, key is not None, bool(files)]
-    sources = sum(given)
+    has_source = [text is not None, vector is not None, key is not None, bool(files)]
+    sources = sum(has_source)
     if sources > 1:
         raise click.UsageError("give one of FILE..., --text, --vector and --key", ctx)
     if not sources and is_terminal(sys.stdin):
@@ -180,7 +180,7 @@ def command(
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
         require_body(index, text=text, vector=vector)
-        key = given_key(index, key)
+        key = document_key(index, key)
         if index.params.window is not None:
             from lshdb.cli._passages import refuse_options
 
@@ -277,11 +277,11 @@ def _list_passages(
     """List which passages of each query recur where, in an index of passages."""
     from lshdb.cli._passages import passage_columns, passage_rows
 
-    asked: dict[str, Any] = {"threshold": threshold, "with_text": with_text, "workers": workers}
+    options: dict[str, Any] = {"threshold": threshold, "with_text": with_text, "workers": workers}
 
     def found() -> Iterator[Passage]:
         if text is not None or key is not None:
-            yield from index.query_passages(text, key=key, **asked)
+            yield from index.query_passages(text, key=key, **options)
             return
         from lshdb import read_documents
 
@@ -292,7 +292,7 @@ def _list_passages(
                 reason = "the body is not a text, and passages are looked for of texts"
                 rejections.add(Rejected(query.source or f"key {query.key!r}", reason))
                 continue
-            for passage in index.query_passages(query.body, **asked):
+            for passage in index.query_passages(query.body, **options):
                 yield replace(passage, key1=query.key)
 
     n = print_listing(
@@ -308,9 +308,9 @@ class _Effort:
     """What the answers say about how they were found, added up over all queries."""
 
     def __init__(
-        self, wanted: float | None, top: int | None, measure: Measure, *, is_nearest: bool
+        self, recall: float | None, top: int | None, measure: Measure, *, is_nearest: bool
     ) -> None:
-        self._wanted, self._top, self._is_nearest = wanted, top, is_nearest
+        self._recall, self._top, self._is_nearest = recall, top, is_nearest
         self._is_part = measure == "containment"
         self._queries = self._unanswered = self._truncated = self._left_out = 0
         self._answers = self._cut = self._short = self._unknown = 0
@@ -335,9 +335,9 @@ class _Effort:
             self._checked += hits.checked
             self._cut += hits.left > 0
             self._left += hits.left
-            if self._wanted is not None and not hits.left:
+            if self._recall is not None and not hits.left:
                 self._unknown += hits.recall is None
-                self._short += hits.recall is not None and hits.recall < self._wanted
+                self._short += hits.recall is not None and hits.recall < self._recall
                 self._least = min(self._least, 1.0 if hits.recall is None else hits.recall)
 
     def say(self, *, is_empty: bool) -> None:
@@ -372,7 +372,7 @@ class _Effort:
         if self._short:
             where = f"in {self._short:,}{of_many} " if of_many else ""
             note(
-                f"recall {self._wanted:g} was not reached {where}by what was compared: "
+                f"recall {self._recall:g} was not reached {where}by what was compared: "
                 "a document exactly as similar as the last one listed was found with "
                 f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
                 "ones more likely; ask for fewer with --top, or give a --threshold"
@@ -433,7 +433,7 @@ class _Ballot:
         votes = self._index.vote(hits, self._field)
         self._answers += bool(hits)
         self._silent += bool(hits) and not votes
-        return ((query_key, one.value, one.share, one.documents, one.method) for one in votes)
+        return ((query_key, vote.value, vote.share, vote.documents, vote.method) for vote in votes)
 
     def say(self) -> None:
         """Say which queries have answers without a vote."""

@@ -95,24 +95,24 @@ def command(
     """
     with Index.open(index_path) as index, prompt_interrupts():
         with TaskProgress("comparing documents with all others") as progress:
-            found = index.recall(**options, on_progress=progress.reached)
-        names = _IN_TABLES if chosen_format(output_format) == "table" else tuple(found.rows()[0])
+            measured = index.recall(**options, on_progress=progress.reached)
+        names = _IN_TABLES if chosen_format(output_format) == "table" else tuple(measured.rows()[0])
         columns = [Column(name, "similarity" if name in _SHARES else "number") for name in names]
         print_listing(
             columns,
-            ([getattr(one, name) for name in names] for one in found.slices),
+            ([getattr(part, name) for name in names] for part in measured.slices),
             output_format,
         )
-    _judge(ctx, found)
+    _judge(ctx, measured)
 
 
-def _judge(ctx: click.Context, found: MeasuredRecall) -> None:
+def _judge(ctx: click.Context, measured: MeasuredRecall) -> None:
     """Say how many pairs within the threshold are found, and whether that keeps the promise."""
-    total, params = found.total, found.params
-    where = f"up to distance {found.threshold:g}"
+    total, params = measured.total, measured.params
+    where = f"up to distance {measured.threshold:g}"
     if not params.kind.is_distance:
-        where = f"of similarity {found.threshold:g} and more"
-    drawn = "all" if found.is_exact else f"{found.sampled:,} of {found.documents:,}"
+        where = f"of similarity {measured.threshold:g} and more"
+    drawn = "all" if measured.is_exact else f"{measured.sampled:,} of {measured.documents:,}"
     note(f"compared {drawn} documents with all others")
     if total.recall is None:
         note(f"there is no pair {where}, so nothing says whether the promise is kept")
@@ -123,17 +123,17 @@ def _judge(ctx: click.Context, found: MeasuredRecall) -> None:
         )
     for text in _reasons(total):
         note(text)
-    if found.lost:
+    if measured.lost:
         complain(
-            f"error: the index lost {counted(found.lost, 'pair')} that share a bucket; run "
+            f"error: the index lost {counted(measured.lost, 'pair')} that share a bucket; run "
             "lshdb check"
         )
         ctx.exit(DAMAGED)
-    if found.is_kept is False:
-        complain(f"the promise, {found.promise:.4g}, is not kept{_why(found)}")
+    if measured.is_kept is False:
+        complain(f"the promise, {measured.promise:.4g}, is not kept{_why(measured)}")
         ctx.exit(BROKEN_PROMISE)
-    if found.is_kept:
-        note(f"nothing speaks against the promise, {found.promise:.4g}")
+    if measured.is_kept:
+        note(f"nothing speaks against the promise, {measured.promise:.4g}")
 
 
 def _reasons(total: RecallSlice) -> list[str]:
@@ -148,14 +148,14 @@ def _reasons(total: RecallSlice) -> list[str]:
     return said
 
 
-def _why(found: MeasuredRecall) -> str:
-    params = found.params
-    if found.at_threshold < found.promise - 1e-6:
+def _why(measured: MeasuredRecall) -> str:
+    params = measured.params
+    if measured.at_threshold < measured.promise - 1e-6:
         return (
-            f": {params.bands} bands of {params.rows} rows find a pair at {found.threshold:g} with "
-            f"probability {found.at_threshold:.4g}"
+            f": {params.bands} bands of {params.rows} rows find a pair at {measured.threshold:g} "
+            f"with probability {measured.at_threshold:.4g}"
         )
-    if found.total.is_kept is not False:
-        parts = [one for one in found.slices if one.is_kept is False]
-        return " between " + ", ".join(f"{one.low:g} and {one.high:g}" for one in parts)
+    if measured.total.is_kept is not False:
+        parts = [part for part in measured.slices if part.is_kept is False]
+        return " between " + ", ".join(f"{part.low:g} and {part.high:g}" for part in parts)
     return ""

@@ -80,9 +80,9 @@ def command(
         ctx.exit(_SOME_MISSING)
 
 
-def _keys(given: tuple[str, ...], input_format: str) -> Iterator[str]:
+def _keys(arguments: tuple[str, ...], input_format: str) -> Iterator[str]:
     read, longest = _READERS[input_format], LONGEST_KEY_LINES[input_format] + len("\r\n")
-    for key in given:
+    for key in arguments:
         if key != "-":
             yield key
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._given_keys import given_key
+from lshdb.cli._keys import document_key
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument, lock_option, since_option
 from lshdb.cli._output import note
@@ -82,12 +82,12 @@ def command(
         Index.open(index_path) as index,
         TaskProgress("writing the report", "clusters") as progress,
     ):
-        made = index.report(
-            path, since=since, cluster=given_key(index, cluster), threshold=threshold, limit=limit,
-            sample=sample, update=not no_update, overwrite=overwrite, lock_timeout=lock_timeout,
-            on_progress=progress.reached,
+        result = index.report(
+            path, since=since, cluster=document_key(index, cluster), threshold=threshold,
+            limit=limit, sample=sample, update=not no_update, overwrite=overwrite,
+            lock_timeout=lock_timeout, on_progress=progress.reached,
         )  # fmt: skip
-    pages = "" if made.pages == 1 else f" on {made.pages:,} pages"
-    note(f"wrote {made.path}: {counted(made.clusters, 'cluster')}{pages}")
-    if made.clusters_left:
-        note(f"{counted(made.clusters_left, 'smaller cluster')} not shown")
+    pages = "" if result.pages == 1 else f" on {result.pages:,} pages"
+    note(f"wrote {result.path}: {counted(result.clusters, 'cluster')}{pages}")
+    if result.clusters_left:
+        note(f"{counted(result.clusters_left, 'smaller cluster')} not shown")

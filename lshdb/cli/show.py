@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, ShownDocument
-from lshdb.cli._given_keys import given_key
+from lshdb.cli._keys import document_key
 from lshdb.cli._options import Command, index_argument, listing_options
 from lshdb.cli._output import print_record
 
@@ -27,7 +27,7 @@ def command(index_path: str, key: str, *, output_format: str | None) -> None:
     tsv and csv write one field per line; jsonl writes one object.
     """
     with Index.open(index_path) as index:
-        shown = index.show(given_key(index, key))
+        shown = index.show(document_key(index, key))
     print_record(_fields(shown), output_format, shown=_in_table(shown))
 
 

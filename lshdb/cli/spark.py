@@ -191,17 +191,17 @@ def command(
     lshdb spark add --index s3a://bucket/news monday/*.jsonl --night monday
     lshdb spark pairs --index s3a://bucket/news --since 7
     """
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "verify": verify, "max_bucket": max_bucket, "min_size": min_size, "keep": keep,
         "only": only, "top": top, "index": index, "since": since, "night": night,
     }  # fmt: skip
     if ctx.get_parameter_source("linkage") is click.core.ParameterSource.COMMANDLINE:
-        given["linkage"] = linkage
-    asked = {name: value for name, value in given.items() if value is not None}
-    foreign = sorted(asked.keys() - _OWN[question])
+        values["linkage"] = linkage
+    own_options = {name: value for name, value in values.items() if value is not None}
+    foreign = sorted(own_options.keys() - _OWN[question])
     if foreign:
         raise click.UsageError(f"--{foreign[0].replace('_', '-')} is not for {question}", ctx)
-    asked.pop("index", None)
+    own_options.pop("index", None)
     how: dict[str, Any]
     _check_input(ctx, question, index, paths, since)
     fields = list(text_field) or ["text"]
@@ -219,8 +219,8 @@ def command(
     with on_spark.connect(master, _settings(settings)) as session, on_spark.sparks_errors():
         if index is not None and not paths:
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
-            found = getattr(stored, question)(threshold=threshold, **asked)
-            _print(question, found, stored.params, output_format)
+            answer = getattr(stored, question)(threshold=threshold, **own_options)
+            _print(question, answer, stored.params, output_format)
             if question == "pairs" and since is None:
                 how = {"verify": verify, "max_bucket": max_bucket}
                 _note_lost(stored.loss(threshold=threshold, **how), max_bucket)
@@ -233,26 +233,28 @@ def command(
         text = fields if len(fields) > 1 else fields[0]
         if question == "query":
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
-            found = stored.query(frame, key=key_field, text=text, threshold=threshold, **asked)
-            _print(question, found, stored.params, output_format)
+            answer = stored.query(
+                frame, key=key_field, text=text, threshold=threshold, **own_options
+            )
+            _print(question, answer, stored.params, output_format)
             return
         if question == "add":
             stored = _opened_or_made(on_spark.Index, index, session, parameters)
-            done = stored.add(
+            result = stored.add(
                 frame, key=key_field, text=text, order=order, source=harmless(" ".join(paths)),
-                **asked,
+                **own_options,
             )  # fmt: skip
-            note_short(stored.params, done)
-            note(summary(done))
-            if done.rejected:
+            note_short(stored.params, result)
+            note(summary(result))
+            if result.rejected:
                 ctx.exit(REJECTED)
             return
         how = {"key": key_field, "text": text, "order": order, "value": value, **parameters}
-        for name in {"verify", "max_bucket"} & asked.keys():
-            how[name] = asked.pop(name)
+        for name in {"verify", "max_bucket"} & own_options.keys():
+            how[name] = own_options.pop(name)
         answers = on_spark.Answers(frame, **how)
-        found = getattr(answers, question)(**asked)
-        _print(question, found, params, output_format)
+        answer = getattr(answers, question)(**own_options)
+        _print(question, answer, params, output_format)
         if question == "rejected":
             return
         if question == "pairs":
@@ -314,30 +316,30 @@ def _opened_or_made(kind: Any, path: str | None, session: Any, parameters: dict[
     try:
         return kind.open(path, spark=session, **parameters)
     except IndexNotFoundError:
-        made = kind.create(path, spark=session, **parameters)
-    note(f"making the dataset {path}: {described(made.params)}")
-    return made
+        dataset = kind.create(path, spark=session, **parameters)
+    note(f"making the dataset {path}: {described(dataset.params)}")
+    return dataset
 
 
-def _settings(given: tuple[str, ...]) -> dict[str, str]:
+def _settings(settings: tuple[str, ...]) -> dict[str, str]:
     """Return NAME=VALUE as a mapping."""
-    found = dict(one.split("=", 1) for one in given if "=" in one)
-    wrong = next((one for one in given if "=" not in one), None)
+    by_name = dict(setting.split("=", 1) for setting in settings if "=" in setting)
+    wrong = next((setting for setting in settings if "=" not in setting), None)
     if wrong is not None:
         raise ParameterError(f"--conf is {wrong!r:.80}; expected NAME=VALUE")
-    return found
+    return by_name
 
 
-def _print(question: str, found: Any, params: IndexParams, output_format: str | None) -> None:
+def _print(question: str, answer: Any, params: IndexParams, output_format: str | None) -> None:
     columns = COLUMNS[question]
     names = [column.name for column in columns]
     if question == "clusters":
-        found = found.orderBy(found["size"].desc(), "cluster", "key")
+        answer = answer.orderBy(answer["size"].desc(), "cluster", "key")
     elif question == "query":
-        found = found.orderBy("query", found["similarity"].desc(), "key")
+        answer = answer.orderBy("query", answer["similarity"].desc(), "key")
     elif question != "pairs":
-        found = found.orderBy(*names[:2])
-    rows = (tuple(row) for row in found.select(*names).toLocalIterator())
+        answer = answer.orderBy(*names[:2])
+    rows = (tuple(row) for row in answer.select(*names).toLocalIterator())
     words = {"pairs": "pair", "neighbors": "neighbor", "rejected": "row", "query": "hit"}
     word = words.get(question, "document")
     named, told = measured(params, columns, rows) if "similarity" in names else (columns, rows)

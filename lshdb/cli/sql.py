@@ -46,9 +46,9 @@ def _distinct(names: tuple[str, ...]) -> list[str]:
     """Return names of columns; number those that occur twice."""
     distinct: list[str] = []
     for name in names:
-        number, given = 1, name
-        while given in distinct:
+        number, candidate = 1, name
+        while candidate in distinct:
             number += 1
-            given = f"{name}_{number}"
-        distinct.append(given)
+            candidate = f"{name}_{number}"
+        distinct.append(candidate)
     return distinct

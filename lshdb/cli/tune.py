@@ -125,14 +125,19 @@ def command(
 
         check_place(picture, overwrite=True)
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
-    given = given_parameters(options)
-    metric = given.get("metric", DEFAULT_METRIC)
+    parameters = given_parameters(options)
+    metric = parameters.get("metric", DEFAULT_METRIC)
     if files:
-        require_metric(files, given, input_format)
+        require_metric(files, parameters, input_format)
     if not files or METRICS[metric].is_dense:
         _refuse("about texts", aim=aim, labels=labels, sample=sample)
         estimated = _estimate(
-            files, far, documents, given, {"input_format": input_format, **reading}, output_format
+            files,
+            far,
+            documents,
+            parameters,
+            {"input_format": input_format, **reading},
+            output_format,
         )
         _draw(picture, estimated)
         return
@@ -142,46 +147,50 @@ def command(
             "out the files (they are used for texts, vectors and bits)"
         )
     _refuse("for no texts", far=far, documents=documents)
-    asked: dict[str, Any] = {
+    question: dict[str, Any] = {
         "aim": aim,
         "labels": None if labels is None else read_labels(labels),
         "memory": memory,
     }
     if sample is not None:
-        asked["sample"] = sample
+        question["sample"] = sample
     index_path = next((path for path in files if is_index(path)), None)
     rejections = Rejections()
     with prompt_interrupts(), TaskProgress("comparing documents") as progress:
         if index_path is not None:
-            _refuse_beside_index(files, index_path, given)
+            _refuse_beside_index(files, index_path, parameters)
             with Index.open(index_path) as index:
-                found = index.advise(**asked)
+                advice = index.advise(**question)
         else:
             items = read_documents(
                 files, body="text", input_format=input_format, on_note=note,
-                fallback="urls" if given.get("unit") in URL_UNITS else None, **reading,
+                fallback="urls" if parameters.get("unit") in URL_UNITS else None, **reading,
             )  # fmt: skip
-            found = advise(
-                items, on_reject=rejections.add, on_progress=progress.reached, **asked, **given
+            advice = advise(
+                items,
+                on_reject=rejections.add,
+                on_progress=progress.reached,
+                **question,
+                **parameters,
             )
     rejections.end()
     if chosen_format(output_format) == "table":
         from lshdb.cli._advice import draw_advice
 
-        print_drawn(partial(draw_advice, found))
+        print_drawn(partial(draw_advice, advice))
     else:
-        print_record(found.record(), output_format)
-    _draw(picture, found)
+        print_record(advice.record(), output_format)
+    _draw(picture, advice)
     if rejections.count:
         ctx.exit(REJECTED)
 
 
-def _draw(picture: str | None, found: Advice | IndexEstimate) -> None:
+def _draw(picture: str | None, result: Advice | IndexEstimate) -> None:
     """Write the picture that was asked for."""
     if picture is not None:
         from lshdb.plot import advice, s_curve, save
 
-        drawn = s_curve(found.params) if isinstance(found, IndexEstimate) else advice(found)
+        drawn = s_curve(result.params) if isinstance(result, IndexEstimate) else advice(result)
         save(drawn, picture, overwrite=True)
 
 
@@ -192,11 +201,13 @@ def _refuse(what: str, **options: Any) -> None:
             raise click.UsageError(f"--{name} is {what}; leave it out")
 
 
-def _refuse_beside_index(files: Sequence[str], index_path: str, given: Mapping[str, Any]) -> None:
+def _refuse_beside_index(
+    files: Sequence[str], index_path: str, parameters: Mapping[str, Any]
+) -> None:
     if len(files) > 1:
         raise click.UsageError(f"{index_path} is an index; give it alone, or give files")
-    if given:
-        name = next(iter(given)).replace("_", "-")
+    if parameters:
+        name = next(iter(parameters)).replace("_", "-")
         raise click.UsageError(
             f"{index_path} has its own parameters, and --{name} is for a new index; leave it out"
         )
@@ -206,51 +217,53 @@ def _estimate(
     files: Sequence[str],
     far: float | None,
     documents: int | None,
-    given: dict[str, Any],
+    parameters: dict[str, Any],
     reading: dict[str, Any],
     output_format: str | None,
 ) -> IndexEstimate:
     """Show what parameters alone find and cost, or with a sample of vectors."""
     if files:
-        kind = METRICS[given["metric"]]
+        kind = METRICS[parameters["metric"]]
         peek, _ = peek_documents(files, body=kind.body, on_note=note, **reading)
-        given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
-    found = estimate(far=far, documents=1_000_000 if documents is None else documents, **given)
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
+        parameters = {"dim": peek.dim, "dtype": peek.dtype, **parameters, "sample": peek.bodies}
+    estimated = estimate(
+        far=far, documents=1_000_000 if documents is None else documents, **parameters
+    )
+    values = {field.name: getattr(estimated, field.name) for field in fields(estimated)}
     params = values.pop("params")
     chosen = ("metric", "scheme", "num_perm", "bands", "rows", "width", "recall")
     record = {name: getattr(params, name) for name in chosen} | values
     if not params.width:
         del record["width"]
-    print_record(record, output_format, shown=_shown(found))
-    return found
+    print_record(record, output_format, shown=_shown(estimated))
+    return estimated
 
 
-def _shown(found: IndexEstimate) -> dict[str, str]:
+def _shown(estimated: IndexEstimate) -> dict[str, str]:
     """Return what a table shows instead of bare numbers."""
-    params = found.params
+    params = estimated.params
     what = "distance" if params.kind.is_distance else "similarity"
-    n = f"{found.documents:,}"
+    n = f"{estimated.documents:,}"
     shown = {
-        "near": f"{what} {found.near:g}",
-        "far": f"{what} {found.far:g}",
+        "near": f"{what} {estimated.near:g}",
+        "far": f"{what} {estimated.far:g}",
         "documents": n,
-        "p1": f"{found.p1:.6f}, probability of an equal slot at {what} {found.near:g}",
-        "p2": f"{found.p2:.6f}, at {found.far:g}",
-        "rho": f"{found.rho:.4f} = ln(1 / p1) / ln(1 / p2); tables grow as n^rho",
-        "k": f"{found.k} rows leave one far document of {n} in a table",
-        "tables": f"{found.tables:,}, with which one at {found.near:g} is found with probability "
+        "p1": f"{estimated.p1:.6f}, probability of an equal slot at {what} {estimated.near:g}",
+        "p2": f"{estimated.p2:.6f}, at {estimated.far:g}",
+        "rho": f"{estimated.rho:.4f} = ln(1 / p1) / ln(1 / p2); tables grow as n^rho",
+        "k": f"{estimated.k} rows leave one far document of {n} in a table",
+        "tables": f"{estimated.tables:,}, with which one at {estimated.near:g} is found with probability "
         f"{params.recall:.4g}",
-        "least_tables": f"{found.least_tables:,} = n^rho, for about 0.63",
-        "probe_limit": f"{found.probe_limit:,} candidates, twice the tables",
-        "near_found": f"{found.near_found:.6f}, with bands and rows as above",
-        "far_found": f"{found.far_found:.3g}",
-        "most_candidates": f"{found.most_candidates:,.0f} per query, if all {n} are that far",
-        "add_seconds": f"about {found.add_seconds:,.0f} s to add them",
-        "query_seconds": f"about {found.query_seconds * 1e3:,.2f} ms per query",
+        "least_tables": f"{estimated.least_tables:,} = n^rho, for about 0.63",
+        "probe_limit": f"{estimated.probe_limit:,} candidates, twice the tables",
+        "near_found": f"{estimated.near_found:.6f}, with bands and rows as above",
+        "far_found": f"{estimated.far_found:.3g}",
+        "most_candidates": f"{estimated.most_candidates:,.0f} per query, if all {n} are that far",
+        "add_seconds": f"about {estimated.add_seconds:,.0f} s to add them",
+        "query_seconds": f"about {estimated.query_seconds * 1e3:,.2f} ms per query",
     }
     for name in ("signature_bytes", "posting_bytes", "vector_bytes", "document_bytes"):
-        shown[name] = readable_size(getattr(found, name))
+        shown[name] = readable_size(getattr(estimated, name))
     if not params.keeps_vectors:
         shown["vector_bytes"] = ""
     return shown

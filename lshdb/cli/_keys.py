@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from lshdb import Index
 
-__all__ = ["given_key"]
+__all__ = ["document_key"]
 
 _Key = TypeVar("_Key", str, "str | None")
 
 
-def given_key(index: Index, key: _Key) -> _Key:
+def document_key(index: Index, key: _Key) -> _Key:
     """Return the key of the document that is meant; an unknown one as it stands."""
     if key is None or "\\" not in key or key in index:
         return key
