@@ -18,12 +18,17 @@ EMPTY = {
 
 DONE = 0.01
 CEILINGS = {
-    "": 0.04, "shingling": DONE, "params": 0.03, "signatures": 0.04, "disksort": DONE,
-    "storage": 0.05, "documents": 0.06, "ingest": 0.12, "search": 0.12, "clusters": 0.09,
-    "maintain": DONE, "exchange": 0.04, "dataset": 0.07, "spark": 0.12, "advice": 0.08,
-    "pages": DONE, "report": DONE, "plot": DONE, "serve": DONE, "cli": DONE,
-}  # fmt: skip
-"""The largest share of a room. A room that has been gone through has 1 %; others only go down."""
+    "clusters": 0.09,
+    "dataset": 0.07,
+    "documents": 0.06,
+    "ingest": 0.12,
+    "kernel": 0.04,
+    "search": 0.12,
+    "signatures": 0.03,
+    "spark": 0.12,
+    "storage": 0.05,
+}
+"""Largest shares of the rooms that have not been gone through: these go down, to ``DONE``."""
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -52,9 +57,9 @@ def shares() -> dict[str, float]:
 
 def test_variables_say_what_they_hold() -> None:
     too_many = {
-        room: f"{share:.1%} of all names say nothing; expected {CEILINGS[room]:.0%} at most"
+        room: f"{share:.1%} of all names say nothing; at most {CEILINGS.get(room, DONE):.0%} may"
         for room, share in shares().items()
-        if share > CEILINGS[room]
+        if share > CEILINGS.get(room, DONE)
     }
     assert not too_many
 

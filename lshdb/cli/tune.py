@@ -252,8 +252,8 @@ def _shown(estimated: IndexEstimate) -> dict[str, str]:
         "p2": f"{estimated.p2:.6f}, at {estimated.far:g}",
         "rho": f"{estimated.rho:.4f} = ln(1 / p1) / ln(1 / p2); tables grow as n^rho",
         "k": f"{estimated.k} rows leave one far document of {n} in a table",
-        "tables": f"{estimated.tables:,}, with which one at {estimated.near:g} is found with probability "
-        f"{params.recall:.4g}",
+        "tables": f"{estimated.tables:,}, with which one at {estimated.near:g} is found with "
+        f"probability {params.recall:.4g}",
         "least_tables": f"{estimated.least_tables:,} = n^rho, for about 0.63",
         "probe_limit": f"{estimated.probe_limit:,} candidates, twice the tables",
         "near_found": f"{estimated.near_found:.6f}, with bands and rows as above",
