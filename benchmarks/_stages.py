@@ -143,7 +143,7 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.documents.formats import objects
     from lshdb.ingest import add as adding
     from lshdb.ingest.ahead import Ahead
-    from lshdb.ingest.pipeline import Run
+    from lshdb.ingest.pipeline import AddRun
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.dialects.sqlite.sqlite_session import SqliteRunTables
     from lshdb.storage.rowfiles.row_file import RowFile
@@ -162,23 +162,23 @@ def watched(stages: Stages) -> Iterator[None]:
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
         (objects, "validate_key", checking),
-        (Run, "_classify", classifying),
+        (AddRun, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),
         (Ahead, "begin", signing),
         (Ahead, "complete", signing),
         (Ahead, "contents", signing),
-        (Run, "_share", knowing),
+        (AddRun, "_share", knowing),
         (Snapshot, "signatures_of_contents", knowing),
         (Ahead, "sign", signing),
-        (Run, "_write_rows", banding),
-        (Run, "_write_postings", banding),
+        (AddRun, "_write_rows", banding),
+        (AddRun, "_write_postings", banding),
         (PostingRuns, "add", banding),
         (PostingRuns, "load", banding),
         (WriteTransaction, "record_signatures", synced),
         (RowFile, "append", synced),
         (SqliteRunTables, "insert", "posting rows"),
         (SqliteRunTables, "load", "posting rows"),
-        (Run, "_write_documents", documents),
+        (AddRun, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
     ]

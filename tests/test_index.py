@@ -32,6 +32,7 @@ from lshdb.maintain.check import check_index
 from tests.answers import WORDLESS
 from tests.brute import brute_pairs, jaccard, shingle_set
 from tests.conftest import family_corpus, pair_set
+from tests.sizes import set_sizes
 from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
@@ -123,7 +124,7 @@ def test_small_batches_inside_one_add(
 ) -> None:
     plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
     plain.add(corpus)
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    set_sizes(monkeypatch, batch_documents=7)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 50)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.LEVEL_ROWS", 20)
     monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 4)
@@ -137,7 +138,7 @@ def test_small_batches_inside_one_add(
 def test_the_number_of_workers_makes_no_difference(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.batch._CONTENTS_A_TASK", 10)
+    set_sizes(monkeypatch, part_documents=10)
     plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
     corpus = family_corpus(7)
     plain.add(corpus, workers=1)
@@ -388,7 +389,7 @@ def test_change_of_case_alone_replaces_the_text_and_keeps_the_signature(make_ind
 
 def test_keys_that_come_twice(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (100, 2, 1):
-        monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", size)
+        set_sizes(monkeypatch, batch_documents=size)
         index = make_index(f"{size}.lshdb")
         seen: list[Rejected] = []
         result = index.add(
@@ -436,7 +437,7 @@ def test_add_of_nothing_is_recorded_and_is_not_last(make_index: Make) -> None:
 def test_a_failing_source_of_documents_loses_nothing_that_was_committed(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 2)
+    set_sizes(monkeypatch, batch_documents=2)
     index = make_index()
 
     def documents() -> Any:
@@ -623,7 +624,7 @@ def test_a_reader_behind_a_commit_finds_no_damage(make_index: Make) -> None:
 def test_many_tokens_make_a_batch_whatever_their_length(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_CHARACTERS", 64_000)
+    set_sizes(monkeypatch, batch_characters=64_000)
     index = make_index()
     result = index.add((f"{number}", [""] * 500 + [str(number)]) for number in range(10))
     assert len(result.batches) == 5

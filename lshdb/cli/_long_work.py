@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lshdb import Document, Rejected
 from lshdb.cli._cells import harmless
@@ -27,7 +27,7 @@ from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import complain, is_quiet, is_terminal, note
 from lshdb.cli._rejections import Rejections
 from lshdb.cli.launch import postponed
-from lshdb.documents import Block, DocumentStream, Item
+from lshdb.documents import DocumentBlock, DocumentStream, Item
 
 if TYPE_CHECKING:
     from lshdb.clusters.rewrite_files import RewrittenFile
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]
 
+_Counted = TypeVar("_Counted", Document | Rejected, Item)
 _LINE_SECONDS = 60.0
 _INDEXING_SECONDS = 0.3
 
@@ -68,11 +69,11 @@ class AddProgress:
         if isinstance(items, DocumentStream):
             counted = self._counted(items.by_blocks())
             return DocumentStream(counted, is_at_hand=items.is_at_hand)
-        return self._counted(items)  # type: ignore[return-value]
+        return self._counted(items)
 
-    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _counted(self, items: Iterable[_Counted]) -> Iterator[_Counted]:
         for item in items:
-            self.n_read += len(item) if isinstance(item, Block) else 1
+            self.n_read += len(item) if isinstance(item, DocumentBlock) else 1
             self._is_waiting = False
             self._taken_at = time.monotonic()
             if self._bar is None and self._taken_at - self._line_at >= _LINE_SECONDS:

@@ -21,7 +21,13 @@ from lshdb.documents.document import (
 )
 
 if TYPE_CHECKING:
-    from lshdb.documents.blocks import Block, DocumentStream, Item
+    from lshdb.documents.blocks import (
+        DocumentBlock,
+        DocumentStream,
+        Item,
+        body_weight,
+        in_blocks,
+    )
     from lshdb.documents.formats.registry import INPUT_FORMATS
     from lshdb.documents.frames import Table
     from lshdb.documents.io.folders import WalkCounts
@@ -33,9 +39,9 @@ __all__ = [
     "LONGEST_KEY_LINES",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
-    "Block",
     "Body",
     "Document",
+    "DocumentBlock",
     "DocumentStream",
     "Given",
     "Item",
@@ -43,8 +49,10 @@ __all__ = [
     "Rejected",
     "Table",
     "WalkCounts",
+    "body_weight",
     "check_document_limit",
     "given_document",
+    "in_blocks",
     "json_fields",
     "json_key",
     "peek_documents",
@@ -55,9 +63,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Block": "blocks",
+    "DocumentBlock": "blocks",
     "DocumentStream": "blocks",
     "Item": "blocks",
+    "body_weight": "blocks",
+    "in_blocks": "blocks",
     "INPUT_FORMATS": "formats.registry",
     "LONGEST_KEY_LINES": "written_keys",
     "Peek": "read",

@@ -15,13 +15,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from lshdb.documents.blocks import DocumentStream
+from lshdb.documents.blocks import DocumentStream, Item
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     BrokenSourceError,
-    Document,
     Fields,
-    Rejected,
     SeenFields,
     printable,
     shown_names,
@@ -83,10 +81,8 @@ def is_table(value: object) -> bool:
     return _package(value) in _OPENERS or hasattr(type(value), "__arrow_c_stream__")
 
 
-def table_documents(
-    table: Any, fields: Fields, *, source: str, limit: int
-) -> Iterator[Document | Rejected]:
-    """Return one document or rejection for each row.
+def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> Iterator[Item]:
+    """Return the documents of all rows, with a rejection in place of each that is none.
 
     Parameters
     ----------
@@ -148,7 +144,7 @@ def table_documents(
     return _converted(arrow, rows.documents(batches))
 
 
-def _converted(arrow: Any, items: Iterator[Document | Rejected]) -> Iterator[Document | Rejected]:
+def _converted(arrow: Any, items: Iterator[Item]) -> Iterator[Item]:
     try:
         yield from items
     except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lshdb.documents.blocks import DocumentStream, Item
+from lshdb.documents.blocks import DocumentStream, Item, in_blocks
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     BrokenSourceError,
@@ -91,7 +91,7 @@ def read_documents(
     on_note: Callable[[str], None] | None = None,
     stdin: BinaryIO | None = None,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
-) -> Iterator[Document | Rejected]:
+) -> DocumentStream:
     """Read documents from files, directories, patterns and standard input.
 
     Parameters
@@ -245,8 +245,9 @@ def read_documents(
         first = next(items, None)
         if first is None and [source.path for source in sources] != [STDIN]:
             note(_nothing(paths, sources, counts))
-        elif first is not None:
+        if first is not None:
             yield first
+            del first  # a block is let go of before the next one is made
             yield from items
         if counts.left_out:
             note(f"left out: {counts}")
@@ -369,14 +370,15 @@ def _read_all(
                     if source.format.is_gathered:
                         yield from gathering[source.input_format].read(opened)
                     else:
-                        yield from source.format.load_reader()(opened)
+                        items = source.format.load_reader()(opened)
+                        yield from in_blocks(items, is_at_hand=source.is_regular)
             except _OtherFormatError as error:
                 counts.leave(error.reason, source.path)
             except BrokenSourceError as error:
                 yield _broken(source, error.reason, error.line)
             progress.end()
         for one in gathering.values():
-            yield from one.documents()
+            yield from in_blocks(one.documents(), is_at_hand=True)
     opening.guesses.end()
     unseen = seen.report()
     if unseen is not None:
@@ -562,7 +564,7 @@ class Peek:
 
 def peek_documents(
     paths: Sequence[str | os.PathLike[str]], *, body: str, sample: int = SAMPLE, **options: Any
-) -> tuple[Peek, Iterator[Document | Rejected]]:
+) -> tuple[Peek, DocumentStream]:
     """Look at some documents, then read them all.
 
     Parameters
@@ -583,25 +585,28 @@ def peek_documents(
     InputError, ParameterError
         As :func:`read_documents`.
     """
-    items = read_documents(paths, body=body, **options)
+    stream = read_documents(paths, body=body, **options)
     bodies = _spread_bodies(paths, sample, options)
     if not bodies:
-        held = []
+        first: list[Document | Rejected] = []
         size = 0
-        for item in items:
-            held.append(item)
+        for item in stream:
+            first.append(item)
             if isinstance(item, Document):
                 bodies.append(item.body)
                 size += _bytes_of(item.body)
             if len(bodies) >= sample or size >= _HELD_BYTES:
                 break
-        items = itertools.chain(held, items)
+        stream = DocumentStream(
+            itertools.chain(in_blocks(first, is_at_hand=True), stream.by_blocks()),
+            is_at_hand=stream.is_at_hand,
+        )
     dim = next(filter(None, map(_length, bodies)), None)
     dtype = next((each.dtype.name for each in bodies if hasattr(each, "dtype")), None)
     if body == "bits":
         _refuse_doubtful(bodies, dim, options.get("dim"))
         dim = dim and dim * _bits_a_digit(bodies, dtype)
-    return Peek(bodies, dim, None if body == "bits" or dtype == "bool" else dtype), items
+    return Peek(bodies, dim, None if body == "bits" or dtype == "bool" else dtype), stream
 
 
 def _spread_bodies(

@@ -13,30 +13,35 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lshdb.arguments import check_items, check_name, check_whole
 from lshdb.documents import (
-    Block,
     Document,
+    DocumentBlock,
     DocumentStream,
     Given,
+    Item,
     Rejected,
+    body_weight,
     given_document,
+    in_blocks,
     json_fields,
     validate_key,
 )
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
-from lshdb.ingest.ahead import PART_CHARACTERS, PART_DOCUMENTS, Ahead, Part
+from lshdb.ingest import add_sizes
+from lshdb.ingest.ahead import Ahead, Part
 from lshdb.ingest.batch import Batch, Contents, hash_bodies
 from lshdb.ingest.cut_documents import cut_document
 from lshdb.ingest.pipeline import (
     ON_CONFLICT,
     AddResult,
-    Run,
-    Source,
+    AddRun,
+    BatchSource,
     check_on_conflict,
     commit_batches,
 )
@@ -61,23 +66,9 @@ __all__ = [
     "source_of_bodies",
 ]
 
-BATCH_DOCUMENTS = 20_000
-"""No more than may be read ahead: all of a batch is signed while the one before is written."""
-BATCH_CHARACTERS = 32 * 2**20
-FIRST_DOCUMENTS = 5_000
-"""The first batch of a new index is no larger, and each other one at most twice the one before:
-until a first one is read and signed, nothing is written."""
-_AHEAD_DOCUMENTS = 20_000
-_AHEAD_CHARACTERS = 8 * 2**20
-"""So much of the next batch may be signed while a full one is written."""
 REPEATED = "came before in this input; the first one counts"
 """How the reason ends for a document whose key came before."""
 _REJECTIONS_KEPT = 100
-_CONVERTED = 256
-"""Vectors that are brought into the index's type together."""
-
-Times = Callable[[Any], tuple[str, str]]
-"""When a document first and last came in."""
 
 
 def add_documents(
@@ -117,15 +108,21 @@ def add_documents(
         Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer,
         Ahead(family, writer.codec, workers=workers, expects_new=writer.began_empty) as ahead,
     ):
-        given = items.by_blocks() if isinstance(items, DocumentStream) else items
+        if isinstance(items, DocumentStream):
+            is_at_hand, blocks = items.is_at_hand, callers_items(items.by_blocks())
+        else:
+            is_at_hand = isinstance(items, Sized)
+            blocks = in_blocks(map(_document, callers_items(items)), is_at_hand=is_at_hand)
         batches = in_batches(
-            callers_items(given), family, rejections.add, ahead, window=family.params.window
-        )
-        is_at_hand = (
-            items.is_at_hand if isinstance(items, DocumentStream) else isinstance(items, Sized)
+            blocks,
+            family,
+            rejections.add,
+            ahead,
+            is_at_hand=is_at_hand,
+            window=family.params.window,
         )
         bodies = source_of_bodies(source, batches, family, rejections, ahead, is_at_hand=is_at_hand)
-        run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
+        run = AddRun(writer, family.params, result, on_conflict=on_conflict, night=night)
         try:
             commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
         except TooManyRejectedError as error:
@@ -137,6 +134,10 @@ def add_documents(
     return result
 
 
+def _document(item: Given) -> Document | Rejected:
+    return item if isinstance(item, Rejected) else given_document(item)
+
+
 def source_of_bodies(
     name: str,
     batches: Iterable[Batch],
@@ -145,14 +146,14 @@ def source_of_bodies(
     ahead: Ahead,
     *,
     is_at_hand: bool,
-) -> Source:
+) -> BatchSource:
     """Return a source whose documents are signed by a family, on some threads.
 
     With ``is_at_hand``, nobody is waited for when documents are read. A commit then takes batches
     for as long as they are signed as fast as they are written. Where they are not, a commit of one
     batch is short enough for the threads to have something to do meanwhile.
     """
-    return Source(
+    return BatchSource(
         name,
         batches,
         sign=ahead.sign,
@@ -228,60 +229,51 @@ def _all_rejected(result: AddResult) -> AllRejectedError:
 
 
 def in_batches(
-    items: Iterable[Given | Block],
+    blocks: Iterable[Item],
     family: Family,
     reject: Callable[[Rejected], None],
     ahead: Ahead,
     *,
-    times: Times | None = None,
+    is_at_hand: bool,
     window: tuple[int, int] | None = None,
 ) -> Iterator[Batch]:
-    """Yield batches that fit in memory; unacceptable items are left out and reported.
+    """Yield batches that fit in memory; unacceptable documents are left out and reported.
 
     Vectors and bits come out as their contents: a list of numbers takes eight times the memory. A
-    full batch is given out once another item has come, so that the last batch is known as the last;
-    and where blocks of files come, once some of the next batch is being signed by other threads.
-    Rejections, and errors of ``items``, come after the batches before them.
+    full batch is given out once another document has come, so that the last batch is known as the
+    last; with ``is_at_hand``, once some of the next batch is being signed by other threads.
+    Rejections, and errors of ``blocks``, come after the batches before them.
 
     With ``window``, documents are cut, and the windows of one are in one batch, however large.
     """
     full: _Filling | None = None
-    sizes = _batch_sizes(FIRST_DOCUMENTS if ahead.expects_new else BATCH_DOCUMENTS)
+    sizes = _batch_sizes(ahead.expects_new)
     filling = _Filling(family, ahead, next(sizes))
     try:
-        for item in items:
-            if isinstance(item, Block) and ahead.takes_texts and window is None:
-                done = 0
-                while done < len(item):
-                    if filling.is_full:
-                        full, filling = filling, _Filling(family, ahead, next(sizes))
-                    done = filling.add_block(item, done)
-                    if full is not None and not (item.is_of_file and filling.may_wait):
-                        yield full.completed()
-                        full = None
-                continue
-            if full is not None:
-                yield full.completed()
-                full = None
-            for given in item.documents() if isinstance(item, Block) else (item,):
+        for item in itertools.chain.from_iterable(
+            _accepted(block, family, window) for block in blocks
+        ):
+            if isinstance(item, Rejected):
+                if full is not None:
+                    yield full.completed()
+                    full = None
                 if filling.is_full:
                     yield filling.completed()
                     filling = _Filling(family, ahead, next(sizes))
-                if isinstance(given, Rejected):
-                    reject(given)
-                    continue
-                document = given_document(given)
-                seen = None if times is None else times(document)
-                if window is None:
-                    reason = filling.add(document, seen)
-                else:
-                    reason = filling.add_windows(document, seen, window)
-                if reason is not None:
-                    reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
+                reject(item)
+                continue
+            start = 0
+            while start < len(item):
+                if filling.is_full:
+                    full, filling = filling, _Filling(family, ahead, next(sizes))
+                start = filling.take(item, start)
+                if full is not None and not (is_at_hand and filling.may_wait):
+                    yield full.completed()
+                    full = None
     except Exception:
-        for one in (full, filling):
-            if one is not None and one.is_full:
-                yield one.completed()  # whatever became of the items after it
+        for whole in (full, filling):
+            if whole is not None and whole.is_full:
+                yield whole.completed()  # whatever became of the documents after it
         raise
     if full is not None:
         full.batch.is_last = not filling.batch.keys
@@ -291,11 +283,68 @@ def in_batches(
         yield filling.completed()
 
 
-def _batch_sizes(size: int) -> Iterator[int]:
+def _batch_sizes(expects_new: bool) -> Iterator[int]:
     """Yield the most documents of the first batch, of the second, and so on."""
+    most = add_sizes.SIZES.batch_documents
+    size = add_sizes.SIZES.first_documents if expects_new else most
     while True:
-        yield min(size, BATCH_DOCUMENTS)
-        size = min(2 * size, BATCH_DOCUMENTS)
+        yield min(size, most)
+        size = min(2 * size, most)
+
+
+def _accepted(item: Item, family: Family, window: tuple[int, int] | None) -> Iterator[Item]:
+    """Yield the documents of a block that the index can hold, and a rejection for each other.
+
+    Kept fields come out as JSON. In an index of passages, each document comes out as a block of its
+    windows.
+    """
+    is_good = isinstance(item, DocumentBlock) and item.is_plain and family.takes_texts
+    if isinstance(item, Rejected) or (is_good and not item.fields and window is None):
+        yield item
+        return
+    reasons = [
+        None if is_good else validate_key(key) or family.refusal(body)
+        for key, body in zip(item.keys, item.bodies, strict=True)
+    ]
+    if window is not None:
+        for place, body in enumerate(item.bodies):
+            if not isinstance(body, str):
+                reasons[place] = "the body is not a text, and an index of passages cuts texts"
+    fields = list(item.fields)
+    for place, kept in enumerate(fields):
+        if kept and not isinstance(kept, str) and reasons[place] is None:
+            try:
+                fields[place] = json_fields(kept)
+            except InputError as error:
+                reasons[place] = error.message
+    accepted = replace(item, fields=fields).without_rejected(reasons)
+    if window is None:
+        yield from accepted
+        return
+    for part in accepted:
+        if isinstance(part, Rejected):
+            yield part
+            continue
+        for place in range(len(part)):
+            yield _windows(part.part(place, place + 1), family, window)
+
+
+def _windows(block: DocumentBlock, family: Family, window: tuple[int, int]) -> Item:
+    """Return the windows of one document, or why it cannot be cut."""
+    [document] = block.documents()
+    windows = cut_document(document, window)
+    reason = validate_key(windows[-1].key)  # the longest one
+    if reason is not None:
+        reason = f"with the place of a window behind it, {reason}"
+    else:
+        reason = next(filter(None, (family.refusal(each.body) for each in windows)), None)
+    if reason is not None:
+        return next(block.without_rejected([reason]))
+    return replace(
+        DocumentBlock.of(windows),
+        times=[*block.times] * len(windows),
+        cut_from=document.key,
+    )
 
 
 class _Filling:
@@ -303,96 +352,58 @@ class _Filling:
 
     def __init__(self, family: Family, ahead: Ahead, most_documents: int) -> None:
         self.batch = Batch()
-        self._most_documents = most_documents
         self.is_full = False
+        self._most_documents = most_documents
         self._family = family
         self._ahead = ahead
         self._is_dense = family.params.kind.is_dense
-        self._most = _CONVERTED if self._is_dense else PART_DOCUMENTS
-        self._most_ahead = _AHEAD_CHARACTERS if ahead.has_threads else 0
         self._parts: list[Part] = []
-        self._is_of_blocks = True
-        self._begun = 0
-        self._size = self._whole_size = 0
+        self._part_start = 0
+        self._part_weight = self._weight = 0
+        self._is_plain = True
 
     @property
     def may_wait(self) -> bool:
         """Whether a full batch before this one may wait for more of it."""
-        size, n = self._whole_size + self._size, len(self.batch.keys)
-        return size < self._most_ahead and n < _AHEAD_DOCUMENTS and not self.is_full
+        return self._weight < self._ahead.most_characters and not self.is_full
 
-    def add(self, document: Document, times: tuple[str, str] | None) -> str | None:
-        """Add a document, or return the reason why it cannot be added."""
-        batch, body = self.batch, document.body
-        reason = validate_key(document.key) or self._family.refusal(body)
-        if document.fields and reason is None:
-            try:
-                batch.fields[len(batch.keys)] = json_fields(document.fields)
-            except InputError as error:
-                reason = error.message
-        if reason is not None:
-            return reason
-        batch.keys.append(document.key)
-        batch.sources.append(document.source)
-        batch.bodies.append(body)
-        if times is not None:
-            batch.times.append(times)
-        if not self._is_dense:
-            batch.sizes.append(n_chars_of(body))
-        self._is_of_blocks = False
-        self._grow(_weight(body))
-        return None
+    def take(self, block: DocumentBlock, start: int) -> int:
+        """Take documents of a block from ``start`` on; return the place of the first that is left.
 
-    def add_windows(
-        self, document: Document, times: tuple[str, str] | None, window: tuple[int, int]
-    ) -> str | None:
-        """Add the windows of a text, or return the reason why it cannot be added."""
-        if not isinstance(document.body, str):
-            return "the body is not a text, and an index of passages cuts texts"
-        reason = validate_key(document.key) or self._family.refusal(document.body)
-        if reason is not None:
-            return reason
-        windows = cut_document(document, window)
-        reason = validate_key(windows[-1].key)  # the longest one
-        if reason is not None:
-            return f"with the place of a window behind it, {reason}"
-        for one in windows:
-            reason = self._family.refusal(one.body)
-            if reason is not None:
-                return reason
-        for one in windows:
-            reason = self.add(one, times)
-            if reason is not None:  # of its fields, so of the first window and all others
-                return reason
-        self.batch.cut.append((document.key, len(windows)))
-        return None
-
-    def add_block(self, block: Block, start: int) -> int:
-        """Add documents of a block from `start` on; return the place of the first that is left."""
-        batch = self.batch
-        sizes = list(map(len, block.texts[start:] if start else block.texts))
-        del sizes[self._most_documents - len(batch.keys) :]
-        room = BATCH_CHARACTERS - self._whole_size - self._size
-        if sum(sizes) > room:
-            sums = itertools.accumulate(sizes)
-            del sizes[next(place for place, size in enumerate(sums, 1) if size >= room) :]
-        end = start + len(sizes)
-        some = slice(start, end)
-        batch.keys += block.keys[some]
-        batch.sources += block.sources[some]
-        batch.bodies += block.texts[some]
-        batch.sizes += sizes
-        self._grow(sum(sizes))
-        return end
-
-    def _grow(self, size: int) -> None:
-        self._size += size
-        n = len(self.batch.bodies)
-        if self._size >= PART_CHARACTERS or n - self._begun >= self._most:
-            self._end_part()
-        self.is_full = (
-            n >= self._most_documents or self._whole_size + self._size >= BATCH_CHARACTERS
+        All windows of a document are taken.
+        """
+        sizes, batch = add_sizes.SIZES, self.batch
+        bodies = block.bodies[start:] if start else block.bodies
+        weights = list(map(len if block.is_plain else body_weight, bodies))
+        if block.cut_from is None:
+            del weights[self._most_documents - len(batch.keys) :]
+            room = sizes.batch_characters - self._weight
+            if sum(weights) > room:
+                ends = itertools.accumulate(weights)
+                del weights[next(place for place, end in enumerate(ends, 1) if end >= room) :]
+        else:
+            batch.cut.append((block.cut_from, len(block)))
+        part = block.part(start, start + len(weights))
+        batch.fields.update(
+            (place, kept)
+            for place, kept in enumerate(part.fields, len(batch.keys))
+            if isinstance(kept, str)
         )
+        batch.keys += part.keys
+        batch.sources += part.sources
+        batch.bodies += part.bodies
+        batch.times += part.times
+        if not self._is_dense:
+            batch.sizes += weights if block.is_plain else map(n_chars_of, part.bodies)
+        weight, n = sum(weights), len(batch.keys)
+        self._weight += weight
+        self._part_weight += weight
+        self._is_plain &= block.is_plain
+        most = sizes.part_vectors if self._is_dense else sizes.part_documents
+        if self._part_weight >= sizes.part_characters or n - self._part_start >= most:
+            self._end_part()
+        self.is_full = n >= self._most_documents or self._weight >= sizes.batch_characters
+        return start + len(weights)
 
     def completed(self) -> Batch:
         """Fill the columns that follow from the bodies, and return the batch; once."""
@@ -410,17 +421,14 @@ class _Filling:
         return batch
 
     def _end_part(self) -> None:
-        bodies, begun = self.batch.bodies, self._begun
-        if len(bodies) == begun:
+        bodies, start = self.batch.bodies, self._part_start
+        if len(bodies) == start:
             return
         if self._is_dense:
-            bodies[begun:] = self._family.contents(bodies[begun:])
+            bodies[start:] = self._family.contents(bodies[start:])
         else:
-            part = self._ahead.begin(bodies[begun:], are_of_blocks=self._is_of_blocks)
-            self._parts.append(part)
-            self._is_of_blocks = True
-        self._whole_size += self._size
-        self._begun, self._size = len(bodies), 0
+            self._parts.append(self._ahead.begin(bodies[start:], are_plain=self._is_plain))
+        self._part_start, self._part_weight, self._is_plain = len(bodies), 0, True
 
 
 def has_order(params: IndexParams) -> bool:
@@ -437,15 +445,6 @@ def has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
         return False
     before = stored()
     return isinstance(before, list) and sorted(before) == sorted(body)
-
-
-def _weight(body: Any) -> int:
-    """Return characters, plus 64 for each token; for vectors, bytes."""
-    if isinstance(body, str):
-        return len(body)
-    if isinstance(body, np.ndarray):
-        return int(body.nbytes)
-    return n_chars_of(body) + 64 * len(body)
 
 
 def n_chars_of(body: Any) -> int:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.ingest import add_sizes
 from lshdb.ingest.batch import (
     PERSON_OF_TEXTS,
     Batch,
@@ -33,16 +34,7 @@ from lshdb.signatures.family import Family, SignedTexts
 from lshdb.storage.tables.bodies import BodyCodec, raw_body, train_dictionary
 from lshdb.threads import Task, Workers
 
-__all__ = ["PART_CHARACTERS", "PART_DOCUMENTS", "Ahead", "Part"]
-
-PART_DOCUMENTS = 1024
-"""A part that has so many documents is complete."""
-
-PART_CHARACTERS = 2**20
-"""And so is one that has so many characters."""
-
-_LONG = 2**20
-"""Longer texts (characters) are signed by the calling thread, one after the other."""
+__all__ = ["Ahead", "Part"]
 
 
 class Part(NamedTuple):
@@ -74,10 +66,9 @@ class Ahead:
 
     Attributes
     ----------
-    takes_texts : bool
-        Whether the kernel does all steps of a text, so that it needs no look by itself.
-    has_threads : bool
-        Whether work goes on while the calling thread does something else.
+    most_characters : int
+        So much may be read of a batch before the one before it is written; none without threads,
+        which would not work on it meanwhile.
     expects_new : bool
         Whether most documents of the next batch are probably new.
     """
@@ -90,11 +81,10 @@ class Ahead:
         self._may_train = not codec.dictionary
         self._workers = workers
         self.expects_new = expects_new
-        self.has_threads = workers > 1
+        self.most_characters = add_sizes.SIZES.ahead_characters if workers > 1 else 0
         self._threads = Workers(workers - 1)
         self._packs = family.params.keeps_texts
         self._packs_ahead = self._packs and not self._may_train
-        self.takes_texts = family.takes_texts
         self._signed: SignedTexts | None = None
 
     def __enter__(self) -> Ahead:
@@ -108,9 +98,9 @@ class Ahead:
         """Whether threads have done all that they were given, so that they wait for more."""
         return self._threads.is_idle
 
-    def begin(self, bodies: list[Any], *, are_of_blocks: bool) -> Part:
-        """Begin to work on the bodies of some documents; those of blocks need no look."""
-        is_plain = are_of_blocks or all(map(self._is_plain, bodies))
+    def begin(self, bodies: list[Any], *, are_plain: bool) -> Part:
+        """Begin to work on the bodies of some documents; those of plain blocks need no look."""
+        is_plain = (are_plain and self._family.takes_texts) or all(map(self._is_plain, bodies))
         work: Callable[[list[Any]], tuple[HashedBodies, SignedTexts | None]]
         if self.expects_new:
             work = self._sign if is_plain else self._pack
@@ -209,7 +199,8 @@ class Ahead:
         return self._codec if self._packs_ahead else None
 
     def _is_plain(self, body: Any) -> bool:
-        return self.takes_texts and type(body) is str and len(body) <= _LONG
+        is_text = self._family.takes_texts and type(body) is str
+        return is_text and len(body) <= add_sizes.SIZES.long_text
 
     def _sign(self, texts: list[str]) -> tuple[HashedBodies, SignedTexts]:
         hashed = hash_texts(texts, self._codec_ahead())
@@ -221,8 +212,9 @@ class Ahead:
     def _sign_late(self, batch: Batch, contents: Contents, places: Sequence[int]) -> None:
         """Sign, and pack, texts whose bodies alone were hashed."""
         texts = [batch.bodies[place] for place in places]
-        chunks = [texts[at : at + PART_DOCUMENTS] for at in range(0, len(texts), PART_DOCUMENTS)]
-        tasks = [self._threads.submit(self._sign, some) for some in chunks]
+        size = add_sizes.SIZES.part_documents
+        parts = (texts[start : start + size] for start in range(0, len(texts), size))
+        tasks = [self._threads.submit(self._sign, part) for part in parts]
         done = [task.result(helps=True) for task in tasks]
         _put(contents, places, _joined([signed for _, signed in done]))
         if all(hashed.packed for hashed, _ in done):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Document
+from lshdb.ingest import add_sizes
 from lshdb.kernel import compiled, kernel
 from lshdb.signatures.family import Family, SignedTexts
 from lshdb.signatures.sets import split_digests
@@ -44,9 +45,6 @@ __all__ = [
 
 PERSON_OF_TEXTS = b"text"
 """What :func:`lshdb.storage.tables.bodies.hash_body` personalises the hash of a text by."""
-_CONTENTS_A_TASK = 512
-_LONG = 2**20
-"""The calling thread signs longer contents (characters): only it can be interrupted by a signal."""
 
 
 @dataclass(slots=True)
@@ -209,15 +207,18 @@ def sign_in_threads(
     def sign(part: slice) -> None:
         family.sign_contents(contents[part], into=(rows[part], counts[part]))
 
+    sizes = add_sizes.SIZES
     long = [
-        number for number, one in enumerate(contents) if isinstance(one, str) and len(one) > _LONG
+        number
+        for number, content in enumerate(contents)
+        if isinstance(content, str) and len(content) > sizes.long_text
     ]
     starts = [0, *(number + 1 for number in long)]
     ends = [*long, len(contents)]
     parts = [
-        slice(at, min(at + _CONTENTS_A_TASK, end))
+        slice(first, min(first + sizes.part_documents, end))
         for start, end in zip(starts, ends, strict=True)
-        for at in range(start, end, _CONTENTS_A_TASK)
+        for first in range(start, end, sizes.part_documents)
     ]
     for _ in work_ahead(sign, parts, workers=workers):
         pass

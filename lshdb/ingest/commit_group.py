@@ -14,19 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.ingest import add_sizes
 from lshdb.ingest.batch import Batch
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.orders.freezing import SortedRows
 
 __all__ = ["Group", "NewPostings"]
-
-COMMIT_POSTINGS = 2_720_000
-"""Postings of the batches of one commit, unless one batch has more: of 160,000 documents with 17
-each. Their bucket keys are held until then, 8 bytes a posting, and 12 more once they are sorted."""
-COMMIT_CHARACTERS = 64 * 2**20
-"""Characters, or numbers of vectors, of the batches of one commit, likewise."""
-COMMIT_SECONDS = 5.0
-"""An interrupted or killed add loses no more work than this, and a batch."""
 
 
 class Group:
@@ -83,12 +76,13 @@ class Group:
 
     def note(self, batch: Batch, n_postings: int) -> None:
         """Note a batch that is written, and how many postings the commit has now."""
+        sizes = add_sizes.SIZES
         self._n_characters += sum(batch.sizes)
         self._goes_on = (
             not batch.is_last
-            and n_postings < COMMIT_POSTINGS
-            and self._n_characters < COMMIT_CHARACTERS
-            and time.monotonic() - self._begun < COMMIT_SECONDS
+            and n_postings < sizes.commit_postings
+            and self._n_characters < sizes.commit_characters
+            and time.monotonic() - self._begun < sizes.commit_seconds
             and self._is_at_hand()
         )
 

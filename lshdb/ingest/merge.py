@@ -21,8 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
+from lshdb.ingest import add_sizes
 from lshdb.ingest.batch import Batch, Contents
-from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
+from lshdb.ingest.pipeline import (
+    AddResult,
+    AddRun,
+    BatchSource,
+    check_on_conflict,
+    commit_batches,
+)
 from lshdb.params.index_params import IndexParams, check_equal
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import WholeDocument
@@ -32,9 +39,6 @@ from lshdb.storage.transactions.writer import Writer
 
 __all__ = ["merge_stores"]
 
-BATCH_DOCUMENTS = 40_000
-BATCH_BYTES = 32 * 2**20
-"""Of texts as they are stored, and of vectors."""
 _MAY_DIFFER = frozenset({"bands", "rows", "threshold", "recall", "store_text"})
 
 
@@ -62,7 +66,7 @@ def merge_stores(
         ]
         lasts = [snapshot.last_batch() for snapshot in snapshots]
         after = max((last.started_at for last in lasts if last), default="")
-        run = Run(writer, into.params, result, on_conflict=on_conflict, after=after)
+        run = AddRun(writer, into.params, result, on_conflict=on_conflict, after=after)
         commit_batches(run, sources, on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     return result
@@ -97,7 +101,7 @@ def _check(into: Store, other: Store) -> None:
     other.require_signatures()
 
 
-def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool) -> Source:
+def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool) -> BatchSource:
     """Return the source of the documents of one index, signed by the rows that they have there.
 
     Contents are pairs of a signature's number there, None without one, and its shingles.
@@ -115,7 +119,7 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
         return snapshot.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
 
     batches = _batches(path, snapshot, params, is_last=is_last)
-    return Source(str(path), batches, sign=sign, vectors=vectors, is_at_hand=lambda: True)
+    return BatchSource(str(path), batches, sign=sign, vectors=vectors, is_at_hand=lambda: True)
 
 
 def _batches(
@@ -126,10 +130,11 @@ def _batches(
         for _ in verified_rows(snapshot, file):
             pass
     vector_bytes = snapshot.vector_file.row_bytes if params.keeps_vectors else 0
+    sizes = add_sizes.SIZES
     documents: list[WholeDocument] = []
     size = 0
     for document in snapshot.whole_documents():
-        if len(documents) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
+        if len(documents) >= sizes.merge_documents or size >= sizes.merge_bytes:
             yield _batch_of(snapshot, documents)
             documents, size = [], 0
         if params.keeps_texts and (document.form is None or document.body is None):

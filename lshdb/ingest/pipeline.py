@@ -1,8 +1,9 @@
 """Batches -> commits: the one way into an index.
 
-A :class:`Source` gives batches of documents, as columns, and says how they are signed: documents
-that come in (``add.py``), stored texts that are signed anew (``reindex.py``), or the documents of
-another index with the signatures that they have there (``merge.py``). Each batch takes these steps:
+A :class:`BatchSource` gives batches of documents, as columns, and says how they are signed:
+documents that come in (``add.py``), stored texts that are signed anew (``reindex.py``), or the
+documents of another index with the signatures that they have there (``merge.py``). Each batch takes
+these steps:
 
     classify   against the index by key: new, replaced, unchanged
     share      a content that a document has already shares its signature
@@ -48,8 +49,8 @@ from lshdb.threads import Workers, collector_paused
 __all__ = [
     "ON_CONFLICT",
     "AddResult",
-    "Run",
-    "Source",
+    "AddRun",
+    "BatchSource",
     "check_on_conflict",
     "commit_batches",
 ]
@@ -118,7 +119,7 @@ class AddResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BatchSource:
     """Where batches come from, and what depends on that.
 
     Attributes
@@ -167,8 +168,8 @@ def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) ->
 
 
 def commit_batches(
-    run: Run,
-    sources: Sequence[Source],
+    run: AddRun,
+    sources: Sequence[BatchSource],
     *,
     workers: int = 1,
     on_commit: Callable[[AddResult], None] | None,
@@ -177,8 +178,8 @@ def commit_batches(
 
     Parameters
     ----------
-    run : Run
-    sources : sequence of Source
+    run : AddRun
+    sources : sequence of BatchSource
         At least one; the last batch of the last one ends the run.
     workers : int
         With more than one, rows are written and cut into bands while documents are written, and
@@ -290,7 +291,7 @@ class _Written:
     is_last: bool
 
 
-class Run:
+class AddRun:
     """One add, merge or reindex under the writer's lock: its time, its counts, and its batches.
 
     Parameters
@@ -343,13 +344,13 @@ class Run:
         self._is_again = False
 
     def commit(
-        self, source: Source, taken: list[Batch], following: Iterator[Batch]
+        self, source: BatchSource, taken: list[Batch], following: Iterator[Batch]
     ) -> BaseException | None:
         """Write a batch, and those that follow it and belong to the same commit.
 
         Parameters
         ----------
-        source : Source
+        source : BatchSource
         taken : list of Batch
             The one batch; emptied.
         following : iterator of Batch
@@ -390,7 +391,7 @@ class Run:
         self.has_ended = written.is_last
         logger.info("batch %d: %d documents committed", written.batch_id, written.n_documents)
 
-    def finish(self, source: Source) -> None:
+    def finish(self, source: BatchSource) -> None:
         """Record that the run has ended, unless its last commit did.
 
         A run without documents, or with rejections after its last batch, commits one more batch
@@ -406,7 +407,7 @@ class Run:
             self.has_ended = True
 
     def _write_group(
-        self, source: Source, group: Group, transaction: WriteTransaction
+        self, source: BatchSource, group: Group, transaction: WriteTransaction
     ) -> list[_Written]:
         """Write the batches of one commit, and then their postings."""
         if self.add_id is None:
@@ -438,7 +439,7 @@ class Run:
     def _prepare(
         self,
         transaction: WriteTransaction,
-        source: Source,
+        source: BatchSource,
         batch: Batch,
         new: NewPostings,
         add_id: int | None,
@@ -509,7 +510,7 @@ class Run:
         self._before = list(snapshot.run_tables), snapshot.n_signatures
 
     def _classify(
-        self, snapshot: Snapshot, source: Source, batch: Batch, add_id: int | None
+        self, snapshot: Snapshot, source: BatchSource, batch: Batch, add_id: int | None
     ) -> _Classified:
         """Sort a batch into what is to be written and what is unchanged."""
         found = _Classified()
@@ -564,7 +565,7 @@ class Run:
             found.before.append(before)
         return found
 
-    def _review(self, snapshot: Snapshot, source: Source, batch: Batch) -> Review:
+    def _review(self, snapshot: Snapshot, source: BatchSource, batch: Batch) -> Review:
         """Compare documents that were cut into windows with the stored ones."""
 
         def on_repeat(key: str, of: str) -> None:
@@ -582,7 +583,7 @@ class Run:
     def _share(
         self,
         transaction: WriteTransaction,
-        source: Source,
+        source: BatchSource,
         contents: Contents,
         befores: list[StoredDocument | None],
         new: NewPostings,
@@ -752,11 +753,11 @@ def _update_fields(
     transaction.put_fields(list(changed.items()), replaced=list(changed))
 
 
-def _contents(source: Source, batch: Batch, places: Sequence[int]) -> Contents:
+def _contents(source: BatchSource, batch: Batch, places: Sequence[int]) -> Contents:
     if source.contents is not None and batch.keys:
         return source.contents(batch, places)
     return batch.contents.at(places) if batch.contents is not None else Contents([], [], [])
 
 
-def _is_same(snapshot: Snapshot, source: Source, body: Any, before: StoredDocument) -> bool:
+def _is_same(snapshot: Snapshot, source: BatchSource, body: Any, before: StoredDocument) -> bool:
     return source.is_same is not None and source.is_same(body, lambda: snapshot.body(before.doc_id))

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from lshdb.arguments import check_names
-from lshdb.documents import Document
+from lshdb.documents import Document, DocumentBlock, in_blocks
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
 from lshdb.ingest.ahead import Ahead
-from lshdb.ingest.pipeline import AddResult, Run, commit_batches
+from lshdb.ingest.pipeline import AddResult, AddRun, commit_batches
 from lshdb.params.index_params import IndexParams
 from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.params.options import CreateOptions
@@ -141,15 +140,15 @@ def add_stored(
     rejections = Rejections(result, on_reject=None, max_errors=0)
     with Ahead(family, writer.codec, workers=workers, expects_new=True) as ahead:
         batches = in_batches(
-            documents,
+            in_blocks(documents, is_at_hand=True, make=_block),
             family,
             rejections.add,
             ahead,
-            times=attrgetter("added_at", "last_seen_at"),
+            is_at_hand=True,
             window=family.params.window if cuts_windows else None,
         )
         source = source_of_bodies(name, batches, family, rejections, ahead, is_at_hand=True)
-        run = Run(writer, family.params, result, on_conflict="error", after=after)
+        run = AddRun(writer, family.params, result, on_conflict="error", after=after)
         commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))
     return result
 
@@ -262,6 +261,15 @@ class StoredText(Document):
 
     added_at: str = ""
     last_seen_at: str = ""
+
+
+def _block(documents: Sequence[Document]) -> DocumentBlock:
+    times = [
+        (document.added_at, document.last_seen_at)
+        for document in documents
+        if isinstance(document, StoredText)
+    ]
+    return replace(DocumentBlock.of(documents), times=times)
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[StoredText]:

@@ -18,6 +18,7 @@ import lshdb.cli.add
 import lshdb.ingest.add
 from lshdb import Document, Index
 from tests.cli.conftest import BASE, DOCUMENTS, OTHER, Run, jsonl, sound
+from tests.sizes import set_sizes
 
 
 def counts(path: Path) -> tuple[int, list[str]]:
@@ -53,7 +54,7 @@ def test_one_line_says_what_became_of_the_input(run: Run, tmp_path: Path, news: 
 def test_batches_are_named_as_a_range(
     run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lshdb.ingest.add, "BATCH_DOCUMENTS", 2)
+    set_sizes(monkeypatch, batch_documents=2)
     assert run("add", tmp_path / "a.lshdb", news).stderr.endswith("; batches 1-2\n")
 
 
@@ -249,7 +250,7 @@ def test_ctrl_c_says_what_stays(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
         yield from (Document(str(number), f"{BASE} {number}") for number in range(25))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lshdb.ingest.add, "BATCH_DOCUMENTS", 10)
+    set_sizes(monkeypatch, batch_documents=10)
     monkeypatch.setattr(lshdb.cli.add, "read_documents", interrupted)
     result = run("add", tmp_path / "a.lshdb", "-", code=130)
     assert "interrupted; 20 documents are committed and stay (batches 1-2)" in result.stderr
@@ -267,7 +268,7 @@ def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
         yield from night
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lshdb.ingest.add, "BATCH_DOCUMENTS", 10)
+    set_sizes(monkeypatch, batch_documents=10)
     with monkeypatch.context() as patched:
         patched.setattr(lshdb.cli.add, "read_documents", interrupted)
         run("add", path, "-", code=130)

@@ -25,10 +25,12 @@ GUIDE = ROOT / "docs" / "guides" / "nightly.md"
 
 CHILD = """
 import os, sys
-import lshdb.index, lshdb.ingest.add
+import dataclasses
+import lshdb.index, lshdb.ingest.add_sizes
 from lshdb.storage.transactions.writer import Writer
 fault, argv = sys.argv[1], sys.argv[2:]
-lshdb.ingest.add.BATCH_DOCUMENTS = 4
+sizes = dataclasses.replace(lshdb.ingest.add_sizes.SIZES, batch_documents=4)
+lshdb.ingest.add_sizes.SIZES = sizes
 if fault == "after a batch":
     plain = Writer.run
     def run(self, work):

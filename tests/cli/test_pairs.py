@@ -20,6 +20,7 @@ from tests.cli.conftest import (
     Run,
     environment,
 )
+from tests.sizes import set_sizes
 
 PAIRS = {("base", "copy", "1.000000"), ("base", "near", f"{NEAR_SIMILARITY:.6f}"),
          ("copy", "near", f"{NEAR_SIMILARITY:.6f}")}  # fmt: skip
@@ -44,7 +45,7 @@ def test_since_a_batch_and_since_the_last_add(
     run: Run, index_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Index.open(index_path) as index:
-        monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 1)
+        set_sizes(monkeypatch, batch_documents=1)
         index.add([("new", OTHER), ("newer", NEAR)])
     new = {("other", "new", "1.000000")}
     newer = {("near", "newer", "1.000000")} | {

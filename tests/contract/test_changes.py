@@ -19,6 +19,7 @@ from tests.answers import answers
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both, Place
 from tests.contract.test_answers import numbers
+from tests.sizes import set_sizes
 
 CORPUS = family_corpus(4, families=5)
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
@@ -58,7 +59,7 @@ def test_what_cannot_be_a_key_is_not_there(both: Both, key: str) -> None:
 
 def test_adds_and_removes(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaced, skipped, refused, unchanged, copied and rejected documents, over many batches."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    set_sizes(monkeypatch, batch_documents=7)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 60)
     monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 0)
 

@@ -12,6 +12,7 @@ import pytest
 from lshdb import Index
 from tests.conftest import family_corpus
 from tests.docs.blocks import block
+from tests.sizes import set_sizes
 
 
 @pytest.fixture
@@ -24,8 +25,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     index.add([("mon-1", corpus[0][1] + " and more"), *corpus[:60]])
     index.add(corpus[60:100])
     index.add(corpus[60:100])
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 40)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=40, commit_postings=0)
     index.add([*corpus[100:], ("new", corpus[3][1])])
     yield index
     index.close()

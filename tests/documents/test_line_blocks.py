@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb import Document, Index, Rejected, read_documents
-from lshdb.documents import Block, DocumentStream
+from lshdb.documents import DocumentBlock, DocumentStream
 from lshdb.documents.formats import jsonl
 from lshdb.documents.io import streams
 from lshdb.kernel import compiled
 from lshdb.signatures.sets import SetFamily
+from tests.sizes import set_sizes
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="no compiled kernel")
 
@@ -58,7 +59,7 @@ def check_same(data: bytes, **options: Any) -> None:
     assert by_kernel(data, **options) == expected
     taken: Items = []
     for item in blocks(data, **options):
-        taken += item.documents() if isinstance(item, Block) else [item]
+        taken += item.documents() if isinstance(item, DocumentBlock) else [item]
     assert taken == expected
 
 
@@ -343,8 +344,10 @@ def test_plain_lines_come_in_blocks_and_odd_ones_between_them() -> None:
     data = (
         b"".join(plain % n for n in range(5)) + b"no\n" + b"".join(plain % n for n in range(5, 9))
     )
-    kinds = [(type(item), len(item) if isinstance(item, Block) else 1) for item in blocks(data)]
-    assert kinds == [(Block, 5), (Rejected, 1), (Block, 4)]
+    kinds = [
+        (type(item), len(item) if isinstance(item, DocumentBlock) else 1) for item in blocks(data)
+    ]
+    assert kinds == [(DocumentBlock, 5), (Rejected, 1), (DocumentBlock, 4)]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +361,7 @@ def test_plain_lines_come_in_blocks_and_odd_ones_between_them() -> None:
 )
 def test_what_needs_more_than_key_and_text_is_left_to_the_parser(options: dict[str, Any]) -> None:
     data = b'{"id":"a","title":"b","text":"c","n":1}\n' * 3
-    assert not any(isinstance(item, Block) for item in blocks(data, **options))
+    assert not any(item.is_plain for item in blocks(data, **options))
     assert by_kernel(data, **options) == by_parser(data, **options)
 
 
@@ -384,7 +387,7 @@ def test_one_by_one_and_then_by_blocks() -> None:
     assert isinstance(stream, DocumentStream)
     keys = [next(stream).key, next(stream).key]  # type: ignore[union-attr]
     for item in stream.by_blocks():
-        keys += item.keys if isinstance(item, Block) else [item.key]  # type: ignore[union-attr]
+        keys += item.keys if isinstance(item, DocumentBlock) else [item.key]  # type: ignore[union-attr]
     assert keys == [str(n) for n in range(9)]
     assert list(stream) == []
 
@@ -417,8 +420,7 @@ def test_batches_are_cut_as_they_are_one_by_one(
         return events, rows, sizes
 
     for documents, characters in ((100, 2**25), (10_000, 5_000), (70, 7_000)):
-        monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", documents)
-        monkeypatch.setattr("lshdb.ingest.add.BATCH_CHARACTERS", characters)
+        set_sizes(monkeypatch, batch_documents=documents, batch_characters=characters)
         with monkeypatch.context() as patch:
             patch.setattr(jsonl, "_scanner", lambda file: None)
             expected = added(f"single{documents}", 1)
@@ -430,7 +432,7 @@ def test_a_full_batch_of_a_pipe_does_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is committed once the next document has come, and not the whole next batch."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 10)
+    set_sizes(monkeypatch, batch_documents=10)
     seen: list[tuple[int, int]] = []
     with Index.create(tmp_path / "index") as index:
 
@@ -451,7 +453,7 @@ def test_a_full_batch_of_a_pipe_does_not_wait(
 def test_an_error_in_a_part_leaves_whole_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 100)
+    set_sizes(monkeypatch, batch_documents=100)
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"id": n, "text": f"text {n}"}) + "\n" for n in range(450)))
     sign, signed = SetFamily.sign_texts, []

@@ -10,6 +10,7 @@ A state of an index is its documents, key to body. ``None`` is no index at all.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 import sqlite3
 import tempfile
@@ -20,6 +21,8 @@ from typing import Any
 from unittest.mock import patch
 
 from lshdb import DatabaseError, Index
+from lshdb.ingest import add_sizes
+from lshdb.ingest.add_sizes import AddSizes
 from tests.raw import is_sqlite
 
 State = dict[str, Any] | None
@@ -204,13 +207,12 @@ def add_batches(work: Work) -> None:
 
 def add_together(work: Work) -> None:
     """Batches of one commit; of one each in Postgres, which may ask for a commit to be repeated."""
-    from lshdb.ingest import commit_group
-
     documents = work.texts(3 * BATCH)
     states = work.states_of(documents)
 
     def do(committed: Callable[[], None]) -> None:
-        with patch.object(commit_group, "COMMIT_POSTINGS", 10**6), Index.open(work.path) as index:
+        sizes = dataclasses.replace(add_sizes.SIZES, commit_postings=10**6)
+        with patch.object(add_sizes, "SIZES", sizes), Index.open(work.path) as index:
             index.add(documents.items(), workers=1, on_commit=lambda _: committed())
 
     work.change(states[-1:] if is_sqlite(work.path) else states, do)
@@ -414,18 +416,15 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
 
     ``put`` sets an attribute; pytest's takes it back at the end of a test.
     """
-    from lshdb.ingest import add as adding
-    from lshdb.ingest import commit_group, pipeline
-    from lshdb.ingest import merge as merging
+    from lshdb.ingest import pipeline
     from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
     from lshdb.storage.orders import freezing
     from lshdb.storage.rowfiles import layouts as blocks
     from lshdb.storage.runs import posting_runs as runs
     from lshdb.storage.transactions import writer
 
-    put(adding, "BATCH_DOCUMENTS", BATCH)
-    put(merging, "BATCH_DOCUMENTS", BATCH)
-    put(commit_group, "COMMIT_POSTINGS", 0)
+    sizes = AddSizes(batch_documents=BATCH, merge_documents=BATCH, commit_postings=0)
+    put(add_sizes, "SIZES", sizes)
     put(blocks, "BLOCK_ROWS", BLOCK_ROWS)
     put(runs, "RUN_ROWS", 20)
     put(runs, "LEVEL_ROWS", 20)

@@ -19,6 +19,7 @@ from lshdb import Index
 from tests.children.databases import child_path
 from tests.fault.history import RULES, SIZE, Step, history
 from tests.fault.reader import Numbers
+from tests.sizes import set_sizes
 
 ROOT = Path(__file__).parents[2]
 READERS = 3
@@ -28,8 +29,7 @@ SEED = 20
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few documents, and a run each, so that runs are merged all the time."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", SIZE)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=SIZE, commit_postings=0)
     monkeypatch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
     for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
         monkeypatch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)

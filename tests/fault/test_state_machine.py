@@ -27,6 +27,7 @@ from tests.contract.conftest import DATABASES, Place
 from tests.fault.killing import MOMENTS, REWRITING, Killing, copy_files
 from tests.fault.model import Body, Model, Rules
 from tests.postgres import PostgresUrl, drop_schemas
+from tests.sizes import set_sizes
 
 SIZE = 3
 """Documents a batch."""
@@ -74,9 +75,7 @@ class Life(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.names = (Path(self.folder.name) / f"{number}.lshdb" for number in itertools.count())
         self.patch = pytest.MonkeyPatch()
-        for name in ("add.BATCH_DOCUMENTS", "merge.BATCH_DOCUMENTS"):
-            self.patch.setattr(f"lshdb.ingest.{name}", SIZE)
-        self.patch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+        set_sizes(self.patch, batch_documents=SIZE, merge_documents=SIZE, commit_postings=0)
         self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
             self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
@@ -145,8 +144,8 @@ class Life(RuleBasedStateMachine):
 
         def do() -> None:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 10**6 if together else 0)
-                patch.setattr("lshdb.ingest.commit_group.COMMIT_SECONDS", 1e9)  # however slow it is
+                set_sizes(patch, commit_postings=10**6 if together else 0)
+                set_sizes(patch, commit_seconds=1e9)  # however slow it is
                 result = self.index.add(items, on_conflict=on_conflict, workers=1)
             assert result.rejected == len(items) - len(dict(items))
             assert result.documents == len(dict(items))

@@ -13,10 +13,10 @@ import pytest
 from lshdb import Index, Tokenizer
 from lshdb.documents import read_documents
 from lshdb.errors import TokenizerError
-from lshdb.ingest import ahead
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.transactions.writer import Writer
 from tests.conftest import WORDS
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 COLUMNS = "key, content_hash, body_hash, n_shingles, n_chars, n_unassigned, signature_id"
@@ -65,9 +65,7 @@ def test_the_same_index_whatever_is_expected(
     long: int,
     part: int,
 ) -> None:
-    monkeypatch.setattr(ahead, "_LONG", long)
-    monkeypatch.setattr("lshdb.ingest.add.PART_DOCUMENTS", part)
-    monkeypatch.setattr(ahead, "PART_DOCUMENTS", part)
+    set_sizes(monkeypatch, long_text=long, part_documents=part)
     look = Writer._look
 
     def looking(writer: Writer) -> None:
@@ -84,7 +82,7 @@ def test_the_same_index_whatever_is_expected(
 def test_what_comes_in_again_is_not_signed_again(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 50)
+    set_sizes(monkeypatch, batch_documents=50)
     signed: list[int] = []
     sign = SetFamily.sign_texts
 
@@ -109,8 +107,7 @@ def test_the_first_batches_are_smaller(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of_files: bool
 ) -> None:
     """So that writing begins while most of a small input is still to be signed."""
-    monkeypatch.setattr("lshdb.ingest.add.FIRST_DOCUMENTS", 10)
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 35)
+    set_sizes(monkeypatch, first_documents=10, batch_documents=35)
     texts = {f"k{number}": f"text number {number} here" for number in range(150)}
     index = make_index()
     if of_files:

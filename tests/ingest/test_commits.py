@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lshdb import AddResult, ConflictError, Index, TooManyRejectedError, read_documents
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 SIZE = 10
@@ -14,7 +15,7 @@ COPIES = [(f"copy{i}", f"text {i // 3} of a family, with words of its own") for 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", SIZE)
+    set_sizes(monkeypatch, batch_documents=SIZE)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
 
 
@@ -47,7 +48,7 @@ def test_a_list_is_one_commit_and_the_same_index(
     assert together.stats().signatures == 15
     assert {batch.add_id for batch in together.batches()} == {1}
     assert together.check() == []
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, commit_postings=0)
     assert len(commits(apart, COPIES, workers=workers)) == 5
     assert apart.stats().runs == 5
     assert stored(together) == stored(apart)
@@ -65,15 +66,15 @@ def test_nothing_waits_for_threads_that_have_something_to_do(
 @pytest.mark.parametrize(
     ("name", "most", "expected"),
     [
-        ("COMMIT_POSTINGS", 2 * SIZE * 17, [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
-        ("COMMIT_CHARACTERS", 2 * SIZE * 35, [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
-        ("COMMIT_SECONDS", 0.0, [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
+        ("commit_postings", 2 * SIZE * 17, [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
+        ("commit_characters", 2 * SIZE * 35, [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
+        ("commit_seconds", 0.0, [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]]),
     ],
 )
 def test_a_commit_ends(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, name: str, most: float, expected: Any
 ) -> None:
-    monkeypatch.setattr(f"lshdb.ingest.commit_group.{name}", most)
+    set_sizes(monkeypatch, **{name: most})
     index = make_index()
     documents = [(f"key{i:02}", f"{i:02} words in a text of 35 characters") for i in range(45)]
     assert commits(index, documents) == expected

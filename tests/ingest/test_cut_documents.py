@@ -22,6 +22,7 @@ from lshdb import (
     Rejected,
 )
 from lshdb.shingling import cut_windows, window_key
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 
@@ -102,7 +103,7 @@ def test_an_index_after_some_adds_is_one_of_what_they_leave(
     """Also with documents whose keys look like windows of others, in batches of few windows."""
     expected: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 3)
+        set_sizes(patch, batch_documents=3)
         with Index.create(tmp_path_factory.mktemp("x") / "a", passages=(3, 2), k=2) as index:
             for some in adds:
                 index.add(some.items(), on_conflict=how)
@@ -114,7 +115,7 @@ def test_an_index_after_some_adds_is_one_of_what_they_leave(
 def test_windows_of_one_document_are_one_batch(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 4)
+    set_sizes(monkeypatch, batch_documents=4)
     index = make_index(passages=WINDOW)
     result = index.add([("a", text(1, 500)), ("b", "x"), ("c", text(2, 500))])
     assert len(result.batches) == 2
@@ -146,7 +147,7 @@ def test_a_failed_change_leaves_the_earlier_text(
 def test_a_key_that_comes_twice_counts_once(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", batch_size)
+    set_sizes(monkeypatch, batch_documents=batch_size)
     index = make_index(passages=WINDOW)
     seen: list[Rejected] = []
     documents = [("a", text(1)), ("b", text(2)), ("a", text(3)), ("a", text(1))]

@@ -19,10 +19,9 @@ import pytest
 
 from lshdb import AllRejectedError, ConflictError, Index, TooManyRejectedError
 from lshdb.documents import Rejected
-from lshdb.ingest import add as adding
-from lshdb.ingest import merge as merging
 from tests.conftest import family_corpus, pair_set
 from tests.raw import change
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 Item = tuple[str, str]
@@ -43,9 +42,8 @@ def stopped_after(items: list[Item], n: int) -> Iterator[Item]:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 8)
-    monkeypatch.setattr(merging, "BATCH_DOCUMENTS", 8)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=8, merge_documents=8)
+    set_sizes(monkeypatch, commit_postings=0)
 
 
 @pytest.fixture
@@ -272,9 +270,8 @@ def test_another_index_made_of_an_interrupted_one(index: Index, tmp_path: Path) 
 WRITER = """
 import os, signal, sys
 from lshdb import Index
-from lshdb.ingest import add, commit_group
-add.BATCH_DOCUMENTS = 8
-commit_group.COMMIT_POSTINGS = 0
+from lshdb.ingest import add_sizes
+add_sizes.SIZES = add_sizes.AddSizes(batch_documents=8, commit_postings=0)
 from tests.ingest.test_last_add import NIGHT
 def stop(result):
     if len(result.batches) == 3:

@@ -20,6 +20,7 @@ from lshdb import (
 )
 from tests.answers import answers, lively_index
 from tests.conftest import family_corpus, pair_set
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 
@@ -52,7 +53,7 @@ def test_an_empty_index_takes_everything_over(
     into = make_index("into", threshold=0.5, store_text=store_text)
     request.getfixturevalue("no_signing")
     if small:
-        monkeypatch.setattr("lshdb.ingest.merge.BATCH_DOCUMENTS", 7)
+        set_sizes(monkeypatch, merge_documents=7)
     result = into.merge(index)
     assert result.added == index.stats().documents
     assert len(result.batches) == (-(-result.added // 7) if small else 1)
@@ -233,8 +234,7 @@ def test_nothing_of_an_empty_one(make_index: Make) -> None:
 def test_what_is_committed_stays_when_a_merge_ends_early(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.merge.BATCH_DOCUMENTS", 10)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, merge_documents=10, commit_postings=0)
     index = lively_index(make_index, "a")
     into = make_index("into", threshold=0.5)
 

@@ -13,6 +13,7 @@ from lshdb import Index
 from lshdb.ingest.written import WrittenContents, WrittenDocuments
 from lshdb.storage.dialects.sqlite import SqliteDatabase
 from tests.conftest import family_corpus
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 
@@ -51,7 +52,7 @@ def test_copies_are_found_in_whichever_batch_they_come(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int, most: int
 ) -> None:
     """Copies of documents from before the add, of its earlier batches and of this one."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    set_sizes(monkeypatch, batch_documents=7)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.transactions.writer.MOST_RUNS", most)
     monkeypatch.setattr(
@@ -85,7 +86,7 @@ def test_keys_are_known_in_whichever_batch_they_come(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int, there: bool
 ) -> None:
     """Documents from before the add, of its earlier batches and of this one."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    set_sizes(monkeypatch, batch_documents=7)
     monkeypatch.setattr(
         "lshdb.ingest.pipeline.WrittenDocuments",
         lambda *, is_all: WrittenDocuments(is_all=is_all, bits=bits),
@@ -108,8 +109,7 @@ def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     """By another thread than the one that reads the next batch, if there is one."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 300)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=300, commit_postings=0)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # not one run for all
     index = make_index()
     log = Path(index.path, "index.db-wal")

@@ -23,6 +23,7 @@ from lshdb.ingest.reindex import changed_params
 from lshdb.shingling import UNITS, URL_UNITS
 from tests.answers import answers, lively_index
 from tests.chosen import choose_params
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 URL: dict[str, Any] = {"unit": "url", "stop_tokens": ["x"]}
@@ -54,7 +55,7 @@ def test_it_is_what_an_add_would_give(
     index = lively_index(make_index, "a", threshold=0.5)
     expected = make_index("expected", **{"threshold": 0.5, **given})
     expected.add(documents(index))
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 11)
+    set_sizes(monkeypatch, batch_documents=11)
     result = index.reindex(tmp_path / "new", **given)
     assert result.added == index.stats().documents
     with Index.open(tmp_path / "new", tokenizer=given.get("tokenizer")) as new:
@@ -135,7 +136,7 @@ def test_refusals(make_index: Make, tmp_path: Path) -> None:
 def test_interrupted_there_is_none(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 11)
+    set_sizes(monkeypatch, batch_documents=11)
     index = lively_index(make_index, "a")
 
     def interrupt(result: object) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from lshdb import DamageError, Index, ParameterError, TextNotStoredError
 from tests.raw import change
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 
@@ -55,7 +56,7 @@ def test_lists_that_were_packed_ahead_are_packed_again(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch after one of new documents is worked on as if all of it were new."""
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 4)
+    set_sizes(monkeypatch, batch_documents=4)
     index = make_index(unit="url")
     index.add([("a.com", MONDAY)])
     new = [(f"{number}.org", f"http://{number}.org/x/y") for number in range(12)]

@@ -17,6 +17,7 @@ from lshdb.storage.rowfiles.row_file import RowFile
 from tests.answers import answers, lively_index
 from tests.children.databases import child_path
 from tests.conftest import family_corpus
+from tests.sizes import set_sizes
 
 Make = Callable[..., Index]
 
@@ -83,8 +84,7 @@ def test_a_commit_in_the_middle_is_not_in_the_copy(
 def test_copies_beside_a_writer_are_states_that_were_committed(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 4)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=4, commit_postings=0)
     index = make_index("a", threshold=0.5)
     corpus = family_corpus(5, families=20)
     writer = threading.Thread(target=index.add, args=(corpus,))

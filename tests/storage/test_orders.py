@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import Index
-from lshdb.ingest import add as adding
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.orders import comparing, freezing, frozen
 from lshdb.storage.orders.order_file import OrderFile, OrderName, order_names
@@ -29,6 +28,7 @@ from lshdb.storage.runs.posting_runs import Buckets, Postings
 from lshdb.storage.transactions import writer as writing
 from lshdb.storage.transactions.snapshot import Snapshot
 from tests.children.databases import child_path
+from tests.sizes import set_sizes
 
 WORDS = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u")]
 
@@ -169,7 +169,7 @@ def test_rows_sorted_for_their_run_make_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     """The name of a file has the CRC-32 of its content."""
-    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", batch)
+    set_sizes(monkeypatch, batch_documents=batch)
     monkeypatch.setattr(freezing, "MOST_SORTED", 50)
     read: list[int] = []
 
@@ -267,7 +267,7 @@ def test_rows_are_sorted_while_an_add_goes_on_and_merged_at_its_end(
 ) -> None:
     """A reader of the middle of an add does not need SQL; nor does one after an add that broke."""
     path, rng, ends = tmp_path / "x", random.Random(7), []
-    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 40)
+    set_sizes(monkeypatch, batch_documents=40)
     monkeypatch.setattr(freezing, "MOST_SORTED", 10)
     monkeypatch.setattr(frozen, "MOST_SORTED", 45)
     monkeypatch.setattr(freezing, "MOST_PARTS", 3)
@@ -311,7 +311,7 @@ def test_a_long_add_rewrites_a_row_once_a_level(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, rng = tmp_path / "x", random.Random(8)
-    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 20)
+    set_sizes(monkeypatch, batch_documents=20)
     monkeypatch.setattr(freezing, "MOST_SORTED", 5)
     monkeypatch.setattr(freezing, "MOST_PARTS", 4)
     there: set[OrderName] = set()
@@ -667,9 +667,9 @@ def mapped_orders(path: Path) -> int:
 def test_a_long_add_does_not_keep_what_it_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 40)
+    set_sizes(monkeypatch, batch_documents=40)
     monkeypatch.setattr(freezing, "MOST_SORTED", 10)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, commit_postings=0)
     before: list[int] = []
     after: list[int] = []
     find = frozen.Cover.of_contents

@@ -20,6 +20,7 @@ from lshdb.storage.runs import posting_runs as runs_module
 from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
 from lshdb.storage.store import Frozen
 from lshdb.storage.transactions.writer import Writer
+from tests.sizes import set_sizes
 
 BESIDE = "lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS"
 
@@ -273,8 +274,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "RUN_ROWS", 100)
     monkeypatch.setattr(runs_module, "LEVEL_ROWS", 50)
     monkeypatch.setattr(BESIDE, 3)
-    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 20)
-    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
+    set_sizes(monkeypatch, batch_documents=20, commit_postings=0)
     monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 5)
 
 

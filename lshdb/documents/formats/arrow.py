@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from lshdb.documents.document import Document, Rejected
+from lshdb.documents.blocks import Item
 from lshdb.documents.formats.arrow_pieces import (
     StoredBatch,
     can_be_cut,
@@ -39,13 +39,13 @@ _WHOLE_BYTES = 64 * 2**20
 """A larger record batch is read in pieces."""
 
 
-def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
+def read_arrow(file: OpenFile) -> Iterator[Item]:
     """Read the rows of an Arrow file or stream.
 
     Yields
     ------
-    Document or Rejected
-        One per row, in order.
+    DocumentBlock or Rejected
+        For all rows, in order.
 
     Raises
     ------

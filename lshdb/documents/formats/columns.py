@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lshdb.documents.blocks import DocumentBlock, Item
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
     BrokenSourceError,
-    Document,
     Fields,
     Rejected,
     SeenFields,
@@ -52,7 +52,7 @@ from lshdb.documents.formats.column_sizes import (
 )
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.objects import absent, joined
-from lshdb.documents.formats.rows import NO_KEY, RowKey
+from lshdb.documents.formats.rows import RowKey, keyed_rows
 
 __all__ = [
     "NOT_UTF_8",
@@ -68,6 +68,8 @@ __all__ = [
 ]
 
 _SMALL_BYTES = 2**20
+_PLAIN_CHARACTERS = 2**18
+"""A longer text may have more than 1 MiB in UTF-8."""
 NOT_UTF_8 = "is not valid UTF-8"
 """Why texts are rejected that are other bytes."""
 
@@ -155,8 +157,8 @@ class ArrowRows:
 
     def documents(
         self, batches: Iterable[Any], beside: Iterator[RowKey] | None = None
-    ) -> Iterator[Document | Rejected]:
-        """Yield one document or rejection for each row.
+    ) -> Iterator[Item]:
+        """Yield the documents of all rows, with a rejection in place of each that is none.
 
         Parameters
         ----------
@@ -173,21 +175,18 @@ class ArrowRows:
                 self.row += 1
                 continue
             bodies = self._bodies_of(batch)
-            kept = [(each, json_values(self._arrow, batch.column(each))) for each in self._kept]
-            keys = self._good_keys(batch)
+            columns = [json_values(self._arrow, batch.column(name)) for name in self._kept]
+            fields = [dict(zip(self._kept, row, strict=True)) for row in zip(*columns, strict=True)]
+            first = self.row + self._first
+            sources = [f"{self._name}: row {first + number}" for number in range(len(bodies))]
+            keys, row_keys = self._good_keys(batch), self._row_keys(batch, beside)
+            self.row += len(bodies)
             if keys is not None and self._are_good(bodies):
-                for number, body in enumerate(bodies):
-                    source = f"{self._name}: row {self.row + self._first}"
-                    self.row += 1
-                    values = {each: values[number] for each, values in kept} if kept else None
-                    yield Document(keys[number], body, source, values)
-                continue
-            row_keys = self._row_keys(batch, beside)
-            for number, body in enumerate(bodies):
-                source = f"{self._name}: row {self.row + self._first}"
-                self.row += 1
-                values = {each: values[number] for each, values in kept} if kept else None
-                yield self._item(next(row_keys, NO_KEY), body, source, values)
+                is_plain = max(map(len, bodies)) <= _PLAIN_CHARACTERS
+                yield DocumentBlock(keys, list(bodies), sources, fields, is_plain=is_plain)
+            else:
+                yield from keyed_rows(row_keys, bodies, sources, fields, refusal=self._refusal)
+            del batch, bodies, columns, fields  # before the next ones are made
 
     def _good_keys(self, batch: Any) -> list[str] | None:
         """Return the keys of a batch if one look shows that all can be used: a third of the time.
@@ -253,23 +252,16 @@ class ArrowRows:
             for texts in zip(*columns, strict=True)
         ]
 
-    def _item(
-        self, given: RowKey, body: Any, source: str, fields: dict[str, Any] | None
-    ) -> Document | Rejected:
-        key, reason = given
-        if reason is None and isinstance(body, Unreadable):
-            reason = f"the {'text' if self._is_text else 'body'} {body.reason}"
-        if reason is None and body is None:
-            reason = "the bodies are all null" if self._is_joined else "the body is null"
-        if reason is None:
-            size = body.nbytes if isinstance(body, np.ndarray) else len(body)
-            if size > self._limit:
-                reason = (
-                    f"the body has at least {size:,} bytes, more than the limit of {self._limit:,}"
-                )
-        if reason is None and self._is_text:
-            reason = validate_body(body)
-        return Document(key, body, source, fields) if reason is None else Rejected(source, reason)
+    def _refusal(self, body: Any) -> str | None:
+        """Return why a body cannot be used; None if it can."""
+        if isinstance(body, Unreadable):
+            return f"the {'text' if self._is_text else 'body'} {body.reason}"
+        if body is None:
+            return "the bodies are all null" if self._is_joined else "the body is null"
+        size = body.nbytes if isinstance(body, np.ndarray) else len(body)
+        if size > self._limit:
+            return f"the body has at least {size:,} bytes, more than the limit of {self._limit:,}"
+        return validate_body(body) if self._is_text else None
 
 
 def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSourceError:

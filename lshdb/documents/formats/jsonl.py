@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lshdb.documents.blocks import Block, Item
+from lshdb.documents.blocks import DocumentBlock, Item
 from lshdb.documents.document import BrokenSourceError, Document, Rejected
 from lshdb.documents.formats.json_arrays import beginning, read_array
 from lshdb.documents.formats.json_text import JsonRecords, load_json
@@ -48,12 +48,12 @@ __all__ = [
 ]
 
 
-def read_jsonl(file: OpenFile) -> Iterator[Item]:
+def read_jsonl(file: OpenFile) -> Iterator[Document | Item]:
     """Read JSON Lines.
 
     Yields
     ------
-    Document, Rejected or Block
+    Document, Rejected or DocumentBlock
         One document or rejection for each line that is not blank, in order; documents of plain
         lines come in blocks.
 
@@ -157,7 +157,7 @@ _ODD_LINES = 8
 left to the parser: a file whose texts are arrays has no other lines."""
 
 
-def _read_blocks(file: OpenFile, chunks: Iterable[bytes], scan: Any) -> Iterator[Item]:
+def _read_blocks(file: OpenFile, chunks: Iterable[bytes], scan: Any) -> Iterator[Document | Item]:
     """Read lines by the kernel's ``scan_lines``; every line that it leaves goes to the parser."""
     parser = _Parser(file)
     longest = min(file.limit, _LONGEST)
@@ -181,7 +181,7 @@ def _read_blocks(file: OpenFile, chunks: Iterable[bytes], scan: Any) -> Iterator
                 )
             if keys:
                 n_odd = 0
-                yield Block(keys, texts, sources, file.is_regular)
+                yield DocumentBlock(keys, texts, sources, is_plain=True)
             if at < len(block):
                 end = block.find(b"\n", at)
                 end = len(block) if end < 0 else end

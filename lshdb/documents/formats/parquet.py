@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, BinaryIO, NamedTuple
 
-from lshdb.documents.document import Document, Rejected
+from lshdb.documents.blocks import Item
 from lshdb.documents.formats.column_sizes import BATCH_BYTES, BATCH_ROWS, leaf_types
 from lshdb.documents.formats.columns import ArrowRows, reading_errors, unreadable
 from lshdb.documents.formats.objects import row_prefix
@@ -37,13 +37,13 @@ _FEW_ROWS = 512
 """Fewer are put together before they are made Python objects."""
 
 
-def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
+def read_parquet(file: OpenFile) -> Iterator[Item]:
     """Read the rows of a Parquet file.
 
     Yields
     ------
-    Document or Rejected
-        One per row, in order.
+    DocumentBlock or Rejected
+        For all rows, in order.
 
     Raises
     ------

@@ -29,7 +29,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,12 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.disksort.descriptors import read_at
+from lshdb.documents.blocks import DocumentBlock, Item
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
     BrokenSourceError,
-    Document,
     Fields,
-    Rejected,
     printable,
     system_reason,
     validate_key,
@@ -62,6 +61,7 @@ __all__ = [
     "given_keys",
     "is_whole",
     "key_fault",
+    "keyed_rows",
     "numbered_keys",
     "read_blocks",
     "read_header",
@@ -346,18 +346,43 @@ def given_keys(fields: Fields, prefix: str, n_rows: int) -> Iterator[RowKey]:
 
 def row_documents(
     blocks: Iterable[Iterable[Any]], keys: Iterator[RowKey], *, name: str
-) -> Iterator[Document | Rejected]:
-    """Yield one document per row; a row with an unusable key is rejected."""
+) -> Iterator[Item]:
+    """Yield the documents of blocks of rows; a row with an unusable key is rejected."""
     row = 0
     for block in blocks:
-        for body in block:
-            source = f"{name}: row {row}"
-            key, reason = next(keys, NO_KEY)
-            row += 1
-            if reason is None:
-                yield Document(key, body, source)
-            else:
-                yield Rejected(source, reason)
+        bodies = list(block)
+        sources = [f"{name}: row {number}" for number in range(row, row + len(bodies))]
+        yield from keyed_rows(keys, bodies, sources)
+        row += len(bodies)
+
+
+def keyed_rows(
+    keys: Iterator[RowKey],
+    bodies: Sequence[Any],
+    sources: list[str],
+    fields: Sequence[Mapping[str, Any]] = (),
+    *,
+    refusal: Callable[[Any], str | None] = lambda body: None,
+) -> Iterator[Item]:
+    """Yield rows with their keys; one with an unusable key, or a refused body, is rejected.
+
+    If a key cannot be read, the rows before it are yielded first.
+    """
+    row_keys: list[RowKey] = []
+    failure = None
+    try:
+        row_keys.extend(itertools.islice(keys, len(bodies)))
+        row_keys += [NO_KEY] * (len(bodies) - len(row_keys))
+    except Exception as error:  # of whatever holds the keys; raised below
+        failure = error
+    block = DocumentBlock([key for key, _ in row_keys], list(bodies), sources, fields)
+    reasons = [
+        refusal(body) if reason is None else reason
+        for (_, reason), body in zip(row_keys, bodies, strict=False)
+    ]
+    yield from block.part(0, len(row_keys)).without_rejected(reasons)
+    if failure is not None:
+        raise failure
 
 
 def numbered_keys(prefix: str) -> Iterator[RowKey]:

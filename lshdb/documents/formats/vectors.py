@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
+from lshdb.documents.blocks import Item
 from lshdb.documents.document import (
     BrokenSourceError,
-    Document,
     Fields,
-    Rejected,
     shown_names,
     system_reason,
 )
@@ -49,13 +48,13 @@ _ZIP_ERRORS = (
 )  # fmt: skip
 
 
-def read_npy(file: OpenFile) -> Iterator[Document | Rejected]:
+def read_npy(file: OpenFile) -> Iterator[Item]:
     """Read the rows of a ``.npy``.
 
     Yields
     ------
-    Document or Rejected
-        One per row, in order.
+    DocumentBlock or Rejected
+        For all rows, in order.
 
     Raises
     ------
@@ -81,7 +80,7 @@ def _fields_of_vectors(file: OpenFile) -> Fields:
     return file.fields
 
 
-def read_npz(file: OpenFile) -> Iterator[Document | Rejected]:
+def read_npz(file: OpenFile) -> Iterator[Item]:
     """Read the rows of one array of an ``.npz``, by default the only two-dimensional one.
 
     Keys are, by default, in the array ``id`` if there is one, else row numbers.
