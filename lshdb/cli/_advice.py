@@ -27,7 +27,7 @@ _INDENT = "  "
 
 
 def draw_advice(advice: Advice, *, width: int | None, bold: bool, encoding: str) -> Iterator[str]:
-    """Yield the lines of a page that shows all of it."""
+    """Yield the lines of a page that shows all of the advice."""
     page = _Page(width or _PLAIN_WIDTH, bold, encoding)
     yield from page.histogram(advice)
     yield from page.examples(advice.examples)
@@ -38,7 +38,7 @@ def draw_advice(advice: Advice, *, width: int | None, bold: bool, encoding: str)
 
 
 class _Page:
-    """How wide a page is, and with which characters it is drawn."""
+    """Width and characters of a page."""
 
     def __init__(self, width: int, bold: bool, encoding: str) -> None:
         self._width, self._bold, self._encoding = max(width, 40), bold, encoding
@@ -119,7 +119,7 @@ class _Page:
                 yield f"{_INDENT}and {more:,} more\n"
 
     def _marked(self, before: str, words: str, after: str, room: int) -> str:
-        """Return words in brackets with as much of their context as there is room for."""
+        """Return words in brackets, with as much context as fits."""
         marked = f"[{harmless(words)}]"
         if cell_len(marked) > room:
             return f"[{crop(harmless(words), room - 2, self._ellipsis)}]"
@@ -202,7 +202,7 @@ class _Page:
         yield from self._table(columns, rows)
 
     def _length(self, cells: float) -> str:
-        """Return a bar of so many cells."""
+        """Return a bar of a length in cells."""
         if not self._is_fancy:
             return "#" * round(cells)
         eighths = round(8 * cells)

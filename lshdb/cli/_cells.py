@@ -55,6 +55,7 @@ def text_of(value: Any, decimals: int | None = None) -> str:
     Parameters
     ----------
     value : str, int, float, bytes, list or None
+        The value of a cell.
     decimals : int, optional
         Decimals of a float. By default, enough to tell it from every other float.
     """
@@ -85,12 +86,12 @@ def _tsv_cell(cell: str) -> str:
 
 
 def tsv_pattern(decimals: Sequence[int | None]) -> str:
-    """Return how a line of TSV is made of texts (None) and of floats with so many decimals."""
+    """Return the format of a line of TSV: for each cell its decimals, or None for a text."""
     return "\t".join("%s" if places is None else f"%.{places}f" for places in decimals) + "\n"
 
 
 def tsv_lines(pattern: str, columns: Sequence[Iterable[Any]]) -> str:
-    """Return many lines at once, as :func:`tsv_line` makes them, a quarter of a row's time.
+    """Return many lines as :func:`tsv_line` makes them, in a quarter of the time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A command of ours: how its arguments are read, and what all commands have in common.
+"""The class of every command: how arguments are read, and the options that all have.
 
 Every command takes ``-q`` and ``-v``; a listing takes ``--json`` for ``--format jsonl``. Every
 command refuses an option that is given twice, unless the option takes several values: click
@@ -45,7 +45,7 @@ _SECTION = "lshdb_section"
 
 
 class Command(click.Command):
-    """A command with the options that all have, and sections in its help."""
+    """A command with the shared options, and with sections in its help."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -75,7 +75,7 @@ class Command(click.Command):
         return parser
 
     def _left_out(self, ctx: click.Context, parsed: Any) -> str | None:
-        """Return the index of ``LSHDB_INDEX`` if the arguments leave INDEX out."""
+        """Return the index of ``LSHDB_INDEX`` if INDEX was left out."""
         index = os.environ.get(_VARIABLE)
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         if not index or not arguments or not isinstance(arguments[0], _IndexArgument):
@@ -87,7 +87,7 @@ class Command(click.Command):
         return os.path.join(".", index) if index.startswith("-") else index
 
     def _refuse_index_later(self, ctx: click.Context, parsed: Any) -> None:
-        """Raise UsageError if INDEX is none, and a later argument is one."""
+        """Raise UsageError if a later argument is an index, and the first is not."""
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         has_others = self.name in ("dedup", "copy", "reindex")  # or files, or a new index
         if has_others or not arguments or type(arguments[0]) is not _IndexArgument:
@@ -106,7 +106,7 @@ class Command(click.Command):
             )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, those of a section together."""
+        """Write the options section by section."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -122,11 +122,12 @@ class Command(click.Command):
 
 
 class Argument(click.Argument):
-    """An argument that says what it is for where it is left out.
+    """An argument whose purpose stands in the error message if it is missing.
 
     Attributes
     ----------
     missing : str
+        What belongs there, for the error message.
     """
 
     def __init__(self, *args: Any, missing: str, **kwargs: Any) -> None:
@@ -135,7 +136,7 @@ class Argument(click.Argument):
 
 
 class _IndexArgument(Argument):
-    """INDEX, for which ``LSHDB_INDEX`` may stand."""
+    """INDEX; ``LSHDB_INDEX`` replaces it if it is left out."""
 
 
 def index_argument(function: Function) -> Function:
@@ -200,12 +201,12 @@ def shared_options() -> list[click.Option]:
 
 
 def is_index(path: str) -> bool:
-    """Return whether a first argument is an index: it is there as one, or is called so."""
+    """Return whether a first argument is an index: it exists as one, or ends in ``.lshdb``."""
     return path.endswith(_SUFFIX) or os.path.exists(_described(path))
 
 
 def _described(path: str) -> str:
-    """Return the path of what describes an index."""
+    """Return the path of the file that describes an index."""
     return os.path.join(path, "index.toml")
 
 
@@ -243,7 +244,7 @@ def _is_empty_folder(path: str) -> bool:
 
 
 def _flat(values: Sequence[Any]) -> list[str]:
-    """Return the strings among values and tuples of values; click has marks for absent ones."""
+    """Return the strings among values and tuples; skip click's marks for absent values."""
     strings: list[str] = []
     for value in values:
         several = value if isinstance(value, tuple | list) else (value,)

@@ -53,7 +53,7 @@ def with_contents(
     with_text: bool,
     with_fields: bool,
 ) -> tuple[Sequence[Column], Iterable[Row | Block]]:
-    """Add columns for texts and fields to columns and rows, if they are wanted.
+    """Add columns for texts and fields, if the options ask for them.
 
     Raises
     ------

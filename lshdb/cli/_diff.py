@@ -52,7 +52,7 @@ def diff_in_words(diff: TextDiff) -> str:
 
 
 def diff_lines(diff: TextDiff, is_coloured: bool) -> Iterator[str]:
-    """Yield what differs, with what is around it and where it is, line by line."""
+    """Yield the differences line by line, with their place and context."""
     for hunk in diff.hunks():
         head = f"line {hunk[0].line1:,} of the first text, line {hunk[0].line2:,} of the second"
         yield ""
@@ -62,7 +62,7 @@ def diff_lines(diff: TextDiff, is_coloured: bool) -> Iterator[str]:
 
 
 def _shown(diff: TextDiff, part: DiffPart, is_coloured: bool) -> str:
-    """Return a part between its marks, which stand close to the words."""
+    """Return a part between its marks, which touch the words."""
     text = diff.texts_of(part)[0 if part.is_first else 1]
     if part.kind == "same":
         return _lines(text)
@@ -84,5 +84,5 @@ def _moved(part: DiffPart) -> str:
 
 
 def _lines(text: str) -> str:
-    """Return a text whose lines end as on a terminal, and that does nothing to one."""
+    """Return a text with line feeds, harmless to a terminal."""
     return "\n".join(harmless(line.replace("\t", "    ")) for line in _LINES.split(text))

@@ -1,4 +1,4 @@
-"""What ``add`` and ``demo`` share: making an index if there is none, and adding with progress."""
+"""Make an index if there is none, and add with progress; ``add``, ``demo`` and ``dedup`` do so."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def add_watched(
     report_rejected: bool = True,
     stays: bool = True,
 ) -> AddResult:
-    """Add with progress; say what is waited for and, after Ctrl-C, what is committed.
+    """Add with progress; say what it waits for and, after Ctrl-C, what is committed.
 
     An index that does not stay is removed after Ctrl-C, so nothing is said of it.
     """
@@ -262,7 +262,7 @@ def note_slow(params: IndexParams) -> None:
 
 
 def note_resumed(index: Index, result: AddResult) -> None:
-    """Say what became of an unfinished add right before this one."""
+    """Say what an unfinished add had brought, and warn if the add before this one has not ended."""
     if result.resumed:
         note(
             f"{result.resumed:,} of the unchanged documents came in with an add that did not end; "

@@ -55,7 +55,7 @@ _HELP_SHOWN = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Run a command; turn what it raises on purpose into a message and ``click``'s ``Exit``.
+    """Run a command; turn expected errors into a message and ``click``'s ``Exit``.
 
     Output is flushed inside, so that a closed pipe or a full disk is noticed here.
     """
@@ -104,7 +104,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether an import failed for want of memory, or the interpreter lost an error.
+    """Return whether an import ran out of memory, or the interpreter lost an error.
 
     A limit such as ``ulimit -v`` shows in this way while modules are being imported.
     """

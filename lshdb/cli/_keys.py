@@ -1,4 +1,4 @@
-"""Keys that a command line names, and that somebody may have copied from a listing.
+"""Keys on the command line, which may be copied from a listing.
 
 A key is looked up as it stands. If no document has it, and it could be what a listing writes for
 another key, with a backslash as ``\\\\`` and a tab as ``\\t``, that one is looked up. Only for
@@ -17,7 +17,7 @@ _Key = TypeVar("_Key", str, "str | None")
 
 
 def document_key(index: Index, key: _Key) -> _Key:
-    """Return the key of the document that is meant; an unknown one as it stands."""
+    """Return the key of the document that the user means; an unknown key unchanged."""
     if key is None or "\\" not in key or key in index:
         return key
     from lshdb.documents import unescaped

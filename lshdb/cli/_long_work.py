@@ -1,4 +1,4 @@
-"""Long work: what the user sees of it while it goes on, and how a signal ends it.
+"""Long work: its progress on the terminal, and how a signal ends it.
 
 While documents are added, a terminal shows a bar, and anything else gets a line a minute. The bar
 shows bytes read of all bytes, a total known from the start. Beside it stand the documents read,
@@ -132,13 +132,13 @@ class AddProgress:
 
     @property
     def counts(self) -> str:
-        """How many documents are read, and how many stored."""
+        """Return how many documents are read, and how many stored."""
         stored = self.result.documents if self.result else 0
         return f"{self.n_read:,} read, {stored:,} stored"
 
 
 class TaskProgress:
-    """What is being done and for how long, on a terminal; a context manager that shows it.
+    """A context manager that shows on a terminal what is being done, and for how long.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _bar(progress: AddProgress) -> Any:
     from rich.text import Text
 
     class Words(ProgressColumn):
-        """Words that are fetched whenever the bar is drawn."""
+        """Text that is computed anew whenever the bar is drawn."""
 
         def __init__(self, name: str) -> None:
             super().__init__(table_column=Column(no_wrap=True))
@@ -237,7 +237,7 @@ _ENDS: dict[int, tuple[str, int]] = {
 
 @contextlib.contextmanager
 def prompt_interrupts() -> Iterator[None]:
-    """Let a signal end the process within about a second, whatever the main thread does."""
+    """Let a signal end the process within about a second, even while the main thread is busy."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

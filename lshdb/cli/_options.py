@@ -65,7 +65,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Check a number of seconds: at least 0; ``inf`` means for ever."""
+    """Check a number of seconds: at least 0; ``inf`` means no limit."""
     if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is not a number of seconds from 0 on")
     return value
@@ -270,7 +270,7 @@ def search_options(function: Function) -> Function:
 
 
 def measure_option(function: Function) -> Function:
-    """Add the option for what is compared."""
+    """Add the option for the measure of similarity."""
     return click.option(
         "--measure",
         type=click.Choice(list(MEASURES)),
@@ -283,7 +283,7 @@ def measure_option(function: Function) -> Function:
 
 
 def below_option(function: Function) -> Function:
-    """Add the option that leaves out copies and what is nearly one."""
+    """Add the option that leaves out copies and near-copies."""
     return click.option(
         "--below",
         type=float,
@@ -294,7 +294,7 @@ def below_option(function: Function) -> Function:
 
 
 def linkage_option(function: Function) -> Function:
-    """Add the option that decides about chains of similar documents."""
+    """Add the option that says whether chains of similar documents are one cluster."""
     return click.option(
         "--linkage",
         type=click.Choice(["component", "representative"]),
@@ -306,7 +306,7 @@ def linkage_option(function: Function) -> Function:
 
 
 def agreement_options(function: Function) -> Function:
-    """Add the options for kept fields that pairs must share, or differ in."""
+    """Add the options for kept fields that must be equal, or must differ, in a pair."""
     agree = click.option(
         "--agree",
         multiple=True,
@@ -326,7 +326,7 @@ def agreement_options(function: Function) -> Function:
 
 
 def linking_options(function: Function) -> Function:
-    """Add the options for threshold and verification, and for whether to update first."""
+    """Add the options for threshold, verification and the update before a question."""
     options = (
         click.option(
             "--threshold",
@@ -372,7 +372,7 @@ def update_edges(
     no_update: bool,
     lock_timeout: float,
 ) -> None:
-    """Update verified pairs and clusters, and say what was not compared.
+    """Update verified pairs and clusters, and note the pairs that were not compared.
 
     Where the index may not be written to, what is stored has to do.
     """
@@ -420,7 +420,7 @@ def update_edges(
 
 
 def _stored_before(index: Index, error: ReadOnlyError) -> EdgeState:
-    """Return what the stored pairs cover, and say so.
+    """Return the state of the stored pairs, and note what they cover.
 
     Raises
     ------
@@ -573,7 +573,7 @@ READING = (
 def without(
     decorate: Callable[[Function], Function], *names: str
 ) -> Callable[[Function], Function]:
-    """Return a decorator that adds the same options except some, by the names of their values."""
+    """Return a decorator that adds the same options except those with these value names."""
 
     def decorated(function: Function) -> Function:
         before = len(getattr(function, "__click_params__", ()))
@@ -591,7 +591,7 @@ FOLDERS = ("hidden", "gitignore", "include", "exclude", "relative", "strip_prefi
 
 @section("Input")
 def folder_options(function: Function) -> Function:
-    """Add the options for what is read from folders, and for keys that are paths."""
+    """Add the options for files in folders, and for keys that are paths."""
     hidden = click.option(
         "--hidden",
         is_flag=True,

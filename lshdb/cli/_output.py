@@ -115,6 +115,7 @@ class Block:
         In the order of the columns of the listing; those of kind similarity hold floats, the others
         texts.
     n_rows : int
+        Rows of the block; an endless column has as many.
     """
 
     columns: Sequence[Iterable[Any]]
@@ -129,12 +130,12 @@ Blocks = Iterable[Sequence[Any] | Block | None]
 
 
 def be_quiet(ctx: click.Context) -> None:
-    """Write no notes from now on, for as long as the command line of this context runs."""
+    """Write no notes until the command of this context ends."""
     ctx.meta[_QUIET] = True
 
 
 def is_quiet() -> bool:
-    """Return whether nobody wants notes and progress."""
+    """Return whether notes and progress are switched off."""
     return _asked_for(_QUIET) is not None
 
 
@@ -146,6 +147,7 @@ def write_to(
     Parameters
     ----------
     ctx : click.Context
+        Its end closes the file.
     path : str
         An ending such as ``.csv`` says the format, and one such as ``.gz`` after it how to
         compress.
@@ -222,24 +224,24 @@ def lines_of(output_format: str) -> Callable[..., str | None]:
 
 
 def _endings(path: str) -> tuple[str, str]:
-    """Return what a name says of the format, and of the compression; empty for nothing."""
+    """Return the endings of a name for format and compression; empty if there is none."""
     stem, ending = os.path.splitext(path.lower())
     compression = ending.removeprefix(".") if ending in (".gz", ".zst", ".xz", ".bz2") else ""
     return (os.path.splitext(stem)[1], compression) if compression else (ending, "")
 
 
 def is_page_named() -> bool:
-    """Return whether the file that listings go to has the name of a page of HTML."""
+    """Return whether the file for listings is named like a page of HTML."""
     return is_written_to_file() and _endings(_asked_for(_TO))[0] in _PAGES
 
 
 def is_written_to_file() -> bool:
-    """Return whether listings go to a file that the command line names."""
+    """Return whether listings go to a file."""
     return _asked_for(_TO) is not None
 
 
 def named_place() -> str | None:
-    """Return where the command line says that listings go; - is standard output."""
+    """Return the file for listings that the command line names; - is standard output."""
     place: str | None = _asked_for(_NAMED)
     return place
 
@@ -265,7 +267,7 @@ def complain(text: str) -> None:
 
 @contextlib.contextmanager
 def working(words: str, count: Callable[[], str] | None = None) -> Iterator[None]:
-    """Say on a terminal what goes on, if it takes more than a second; nothing with ``-q``."""
+    """Show on a terminal what is being done, after a second; nothing with ``-q``."""
     if is_terminal(sys.stderr) and not is_quiet():
         with status_line(words, count):
             yield
@@ -301,6 +303,7 @@ def print_listing(
     Parameters
     ----------
     columns : sequence of Column
+        Names and kinds of the cells of a row.
     rows : iterable of sequences, of Block, or of None
         Values in the order of the columns; a block holds many rows, and is written faster.
     output_format : str or None
@@ -387,7 +390,7 @@ def print_record(
 
 
 def print_drawn(draw: Callable[..., Iterable[str]]) -> None:
-    """Write lines that are drawn for the terminal, or for the file of ``--output``.
+    """Write lines drawn for the terminal, or for the file of ``--output``.
 
     Parameters
     ----------
@@ -401,11 +404,12 @@ def print_drawn(draw: Callable[..., Iterable[str]]) -> None:
 
 
 def show_page(text: str, draw: Callable[..., str]) -> None:
-    """Write a page of text: as it is, or drawn and in the pager where somebody looks at it.
+    """Write a page of text: drawn and in a pager on a terminal, unchanged elsewhere.
 
     Parameters
     ----------
     text : str
+        Markdown.
     draw : callable
         Takes the text, and by name ``width``, the columns of the terminal, and ``styled``, whether
         it understands colours and bold type; returns what to show.
@@ -440,7 +444,7 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 def chosen_format(name: str | None) -> str:
     """Return the format asked for.
 
-    By default, what the name of ``--output`` says, a table on a terminal, and TSV elsewhere.
+    By default the format of the name of ``--output``, a table on a terminal, and TSV elsewhere.
     """
     if name is not None:
         return name
@@ -472,7 +476,7 @@ def table_width() -> int | None:
 
 
 def flush_output() -> None:
-    """Write out what is buffered; errors of the reader or the disk are raised here."""
+    """Write the buffer; errors of the reader or the disk are raised here."""
     if sys.stdout is not None and not sys.stdout.closed:
         sys.stdout.flush()
 
@@ -644,7 +648,7 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
 
 
 def _asked_for(name: str) -> Any:
-    """Return what the command line says about its output under this name, or None."""
+    """Return a setting of the output that the command line made, or None."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is None else ctx.meta.get(name)
 
@@ -660,6 +664,6 @@ def _encoding() -> str:
 
 
 def _is_bold() -> bool:
-    """Return whether the output understands bold type and nobody asked for plain text."""
+    """Return whether the output understands bold type and the user has not asked for plain text."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
     return _is_on_terminal() and not plain

@@ -71,7 +71,7 @@ def write_parquet(
 
 
 class _Sink:
-    """What pyarrow takes for a file to write to; it need not be seekable."""
+    """A file object that pyarrow can write to; it need not be seekable."""
 
     closed = False
 

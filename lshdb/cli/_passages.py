@@ -1,4 +1,4 @@
-"""Passages in a listing: what ``pairs --by document``, ``query`` and ``explain`` show alike."""
+"""Passages in a listing, as ``pairs --by document``, ``query`` and ``explain`` show them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def passage_rows(passages: Iterable[Passage], *, with_text: bool) -> Iterator[tu
 
 
 def shown_passages(passages: Iterable[Passage]) -> str:
-    """Describe passages for people: where they are in both documents, and how they read."""
+    """Describe passages for people: their places in both documents, and an excerpt."""
     return "\n".join(_shown(passage) for passage in passages)
 
 
@@ -55,7 +55,7 @@ def _shown(passage: Passage) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """Return beginning and end of a passage in one line."""
+    """Return the beginning and the end of a passage in one line."""
     line = harmless(" ".join(text.split()))
     return (
         line
@@ -65,7 +65,7 @@ def _excerpt(text: str) -> str:
 
 
 def refuse_options(ctx: click.Context, why: str, **options: Any) -> None:
-    """Raise UsageError for the first option that was given and makes no sense of passages."""
+    """Raise UsageError for the first option that has a value; passages do not support it."""
     for name, value in options.items():
         if value not in (None, False, ()):
             raise click.UsageError(f"--{name.replace('_', '-')} {why}", ctx)

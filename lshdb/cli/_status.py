@@ -1,4 +1,4 @@
-"""One line at the bottom of a terminal that says what goes on, for work that is silent for seconds.
+"""A line at the bottom of a terminal that names the work in progress, if it is silent for seconds.
 
 A thread draws it once a second has passed, and then twice a second. Whatever else is written to the
 terminal erases it first, and the thread draws it again below. It changes nothing of the terminal

@@ -42,6 +42,7 @@ def draw_table(
     Parameters
     ----------
     columns : sequence of Column
+        Titles and kinds of the cells of a row.
     rows : iterable of sequences, or None
         None means that nothing more is ready for now; it is passed on as None.
     width : int or None
@@ -97,14 +98,14 @@ def crop(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def _cropped_path(path: str, width: int, ellipsis: str) -> str:
-    """Crop the beginning of a path, to whole names where that leaves at least half of the room."""
+    """Crop the beginning of a path, at a slash if that keeps at least half of the width."""
     tail = _tail(path, width - len(ellipsis), width)
     slash = tail.find("/", 0, len(tail) // 2)
     return ellipsis + (tail[slash:] if slash > 0 else tail)
 
 
 def _tail(text: str, room: int, width: int) -> str:
-    """Return the end of a text that fits so many cells."""
+    """Return the end of a text that fits a number of cells."""
     tail = ""
     for character in reversed(text[-4 * width :]):
         if cell_len(character + tail) > room:
@@ -114,7 +115,7 @@ def _tail(text: str, room: int, width: int) -> str:
 
 
 def fold(text: str, width: int | None) -> list[str]:
-    """Cut a text into lines of at most that many cells, at blanks if there are any."""
+    """Cut a text into lines of at most ``width`` cells, at blanks if there are any."""
     lines = []
     while width is not None:
         piece = text[: 4 * width]  # enough, unless there are four accents on every letter
@@ -216,7 +217,7 @@ class _Layout:
 def _first_rows(
     iterator: Iterator[Sequence[Any] | None], columns: Sequence[Column]
 ) -> tuple[list[list[str]], bool]:
-    """Return rows to measure, and whether they end because nothing more is ready."""
+    """Return rows to measure, and whether they ended because no more were ready."""
     first: list[list[str]] = []
     start = time.monotonic()
     for row in iterator:

@@ -1,4 +1,4 @@
-"""What is said of a command line that click refuses: what was given, and what was expected.
+"""Messages for a command line that click refuses: what it got, and what it expected.
 
 click says "'ten' is not a valid integer range", and names no argument by what it is for. A file of
 its own, because ``_errors.py`` has the exit codes of all errors, and this the words for one kind.
@@ -66,7 +66,7 @@ def _usage(ctx: click.Context) -> str:
 
 
 def _options_like(ctx: click.Context, short: str) -> str:
-    """Return the options that a short one may stand for."""
+    """Return the options that a mistyped short one may mean."""
     options = [option for param in ctx.command.params for option in param.opts]
     meant = sorted(option for option in options if option.startswith(f"-{short}"))
     return f"; did you mean {', '.join(meant[:4])}?" if meant else ""
@@ -87,7 +87,7 @@ def _missing_argument(ctx: click.Context, param: click.Argument) -> str:
 
 
 def _wrong_value(param: click.Parameter, message: str) -> str | None:
-    """Return what is wrong with the value of a number or a choice; None for other types."""
+    """Return the fault of a number's or choice's value; None for other types."""
     kind = param.type
     name = (
         max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
@@ -114,7 +114,7 @@ def _wrong_value(param: click.Parameter, message: str) -> str | None:
 
 
 def _number_meant(refused: re.Match[str], whole: str) -> str:
-    """Return which number somebody may mean who wrote it in another way."""
+    """Return the number that an unusual spelling may mean."""
     value = refused["value"].strip()
     if percent := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value):
         return f"; {percent[1]} % is {float(percent[1]) / 100:g}"

@@ -1,4 +1,4 @@
-"""What several commands say: parameters in words, similarities and losses, and notes about them."""
+"""Wording that commands share: parameters, similarities, losses, and notes about them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STEPS = {
 
 
 def contents_in_words(params: IndexParams) -> tuple[str, str]:
-    """Describe what is compared, as a name and details: shingles, weights, vectors or bits."""
+    """Describe the contents that are compared, as a name and details."""
     if params.kind.body == "vector":
         return "vectors", f"{params.dim:,} numbers as {params.dtype}, by {params.metric}"
     if params.kind.body == "bits":
@@ -81,7 +81,7 @@ def _stop_words_in_words(params: IndexParams) -> str:
 
 
 def element_in_words(params: IndexParams) -> str:
-    """Name the element that a body needs at least one of to be compared."""
+    """Name the element of which a body needs at least one."""
     return "bit that is set" if params.kind.is_dense else UNIT_NAMES[params.unit]
 
 
@@ -140,7 +140,7 @@ def measured(
     rows: Iterable[Row | Block],
     measure: str = "similarity",
 ) -> tuple[Sequence[Column], Iterable[Row | Block]]:
-    """Name the column of similarities after what it holds, and turn them into distances for one."""
+    """Name the column of similarities or distances, and convert its levels."""
     name = "distance" if params.kind.is_distance else measure
     place = [column.name for column in columns].index("similarity")
     named = [*columns[:place], Column(name, "similarity"), *columns[place + 1 :]]
@@ -175,7 +175,7 @@ def note_unverified(index: Index, threshold: float | None, verify: str | None) -
 
 
 def note_unfinished(index: Index, since: int | str | None) -> None:
-    """Say so if the last add, which the question asks for, did not end."""
+    """Say so if the question is about the last add, and that add has not ended."""
     if since != "last":
         return
     batch = unfinished_last(index.batches())

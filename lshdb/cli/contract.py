@@ -108,7 +108,7 @@ def command(
 
 
 def _is_taken(mapping: str, edges: str) -> bool:
-    """Return whether the mapping would overwrite the links, read or written."""
+    """Return whether the mapping would overwrite the links that are read or written."""
     try:
         return mapping == "-" or os.path.samefile(mapping, edges)
     except OSError:

@@ -114,7 +114,7 @@ def advance_option(function: Function) -> Function:
 
 @contextlib.contextmanager
 def advancing(index: Index, since: object, *, advance: bool) -> Iterator[Callable[[Any], None]]:
-    """Give a function for the answer to ``since``; its cursor moves when the block has ended well.
+    """Yield a function that takes the answer; the cursor moves if the block ends without an error.
 
     Raises
     ------

@@ -265,7 +265,7 @@ def _check_usage(
     only: Only,
     output_format: str | None,
 ) -> None:
-    """Raise UsageError for arguments that do not go together."""
+    """Raise UsageError for arguments that contradict each other."""
     if "-" in paths:
         raise click.UsageError(
             "files are read twice, which standard input cannot be: write it to a file first"
@@ -313,7 +313,7 @@ def _check_usage(
 
 
 def _is_input(path: str) -> bool:
-    """Return whether a path that is no index can be what an index is made of."""
+    """Return whether a path can be an input file; it is not an index."""
     return os.path.exists(path) or "://" in path or not {*"*?["}.isdisjoint(path)
 
 
@@ -468,7 +468,7 @@ def _refuse_repeated(rejection: Rejected) -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Give a folder that is removed at the end, also if a signal ends the process."""
+    """Yield a folder that is removed at the end, also if a signal ends the process."""
     folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
     on_interruption(folder.cleanup)
     with folder as path:
@@ -476,7 +476,7 @@ def temporary_folder() -> Iterator[str]:
 
 
 def _filter(lines: Survivors, max_document_bytes: int) -> None:
-    """Write the lines of a file that are kept, and say how many they are."""
+    """Write the lines of a file that are kept, and note their number."""
     print_bytes(lines)
     counts = lines.counts
     note(f"{counted(counts.kept, 'line')} kept, {counts.dropped:,} dropped")
@@ -500,7 +500,7 @@ def _write(
     start: float,
     **how: Any,
 ) -> RewrittenFiles:
-    """Write files again, and say what became of their records."""
+    """Write files again, and note how many records were kept and dropped."""
     how |= {name: reading[name] for name in REWRITING if name in reading}
     if named_place() is not None:
 

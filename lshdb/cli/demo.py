@@ -161,7 +161,7 @@ def _show_next(program: str, index_path: str, key: str) -> None:
 
 
 def _example(pairs: list[Pair]) -> str | None:
-    """Return the key that has the most near-duplicates without counting copies."""
+    """Return the key with the most near-duplicates, copies not counted."""
     counts: dict[str, int] = {}
     for pair in pairs:
         if pair.similarity < 1.0:

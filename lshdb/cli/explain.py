@@ -198,7 +198,7 @@ def _count(shingles: Sequence[str] | None) -> int | None:
 
 
 def _sample(shingles: Sequence[str], most: int | None) -> dict[str, int]:
-    """Return shingles spread over the whole list, and how often each counts."""
+    """Return shingles from the whole list at equal steps, with their counts."""
     counts = Counter(shingles)
     distinct = list(counts)
     if most is not None and most < len(distinct):
@@ -215,7 +215,7 @@ def _listed(shingles: Sequence[str] | None, most: int | None) -> tuple[str, ...]
 
 
 def _readable(shingle: str) -> str:
-    r"""Show what is left of a character that was cut in two as ``\xe9``."""
+    r"""Show the bytes of a character that was cut in two as ``\xe9``."""
     return shingle.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -319,7 +319,7 @@ def _found(explanation: Explanation, params: IndexParams) -> str:
 def _lines(
     shingles: Sequence[str] | None, where: str, params: IndexParams, most: int | None
 ) -> str:
-    """Write how many there are, and some of them, one per line."""
+    """Write the number of shingles, and some of them, one per line."""
     if shingles is None:
         return ""
     sample = _sample(shingles, most)

@@ -65,7 +65,7 @@ def command(page: str | None) -> None:
 
 
 def pages() -> dict[str, Path]:
-    """Pages by name: the tutorial, the guides, the concepts, and what one looks up."""
+    """Return the pages by name: tutorial, guides, concepts and reference."""
     package = Path(lshdb.__file__).resolve().parent
     for folder in (package / "_docs", package.parent / "docs"):
         if (folder / "tutorial.md").is_file():
@@ -117,6 +117,7 @@ def draw_markdown(text: str, *, pages: Container[str], width: int, styled: bool)
     Parameters
     ----------
     text : str
+        Markdown.
     pages : container of str
         What ``lshdb guide`` can show; links elsewhere are left as their text.
     width : int
@@ -143,7 +144,7 @@ def draw_markdown(text: str, *, pages: Container[str], width: int, styled: bool)
 
 
 def _named_links(text: str, pages: Container[str]) -> str:
-    """Links to pages as the command that shows them; pictures as what they show."""
+    """Replace links to pages by the command that shows them, and pictures by their text."""
 
     def named(link: re.Match[str]) -> str:
         page = PurePosixPath(link[2])

@@ -1,4 +1,4 @@
-"""The entry point: what Ctrl-C and SIGTERM do before the command line is loaded, and after it.
+"""The entry point: it handles Ctrl-C and SIGTERM before, during and after a command.
 
 Imports nothing heavy, so that it is ready within milliseconds. During the imports nothing has been
 done yet, and a signal ends the process at once. Afterwards signals are exceptions, which
@@ -85,7 +85,7 @@ def _n_called_at_end() -> int:
 
 
 def _end() -> None:
-    """End the process without taking modules apart, which is a tenth of a short command.
+    """End the process without tearing modules down, which takes a tenth of a short command.
 
     Threads have ended by then, and all other functions have been called: this one is registered
     first, and so it comes last.
@@ -102,7 +102,7 @@ def _end() -> None:
 
 @contextlib.contextmanager
 def _leaving(heeded: list[signal.Signals]) -> Iterator[None]:
-    """Let a signal end the process at once, while modules are imported and nothing is done yet."""
+    """Let a signal end the process at once while modules are imported and no work has begun."""
     for number in heeded:
         signal.signal(number, _leave)
     try:
@@ -114,7 +114,7 @@ def _leaving(heeded: list[signal.Signals]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _importing(heeded: list[signal.Signals]) -> Iterator[None]:
-    """Import a command: as :func:`_leaving`, and what it made is never visited by the collector."""
+    """Import a command under :func:`_leaving`; the garbage collector never visits its objects."""
     with _leaving(heeded):
         yield
     gc.freeze()

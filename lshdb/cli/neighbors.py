@@ -124,7 +124,7 @@ def command(
 
 
 def _refuse_linking(ctx: click.Context) -> None:
-    """Raise UsageError for an option about pairs that are kept, which --recall does not use."""
+    """Raise UsageError for an option about stored pairs, which --recall does not use."""
     for name in sorted(set(LINKING) - {"threshold"}):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")

@@ -236,7 +236,7 @@ def _sorted(pairs: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
 
 
 def _directories(pairs: Iterable[Pair], *, is_ordered: bool) -> Iterator[tuple[Any, ...]]:
-    """Yield each two folders with the number of their pairs, the most first."""
+    """Yield pairs of folders with the number of their pairs, the most first."""
     counts: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
         folder1, folder2 = os.path.dirname(pair.key1) or ".", os.path.dirname(pair.key2) or "."

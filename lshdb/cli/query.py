@@ -305,7 +305,7 @@ def _list_passages(
 
 
 class _Effort:
-    """What the answers say about how they were found, added up over all queries."""
+    """Counts over all queries: unanswered, truncated, and compared with less than --recall."""
 
     def __init__(
         self, recall: float | None, top: int | None, measure: Measure, *, is_nearest: bool
@@ -318,7 +318,7 @@ class _Effort:
         self._least = 1.0
 
     def of(self, hits: Hits) -> Hits:
-        """Take note of an answer, and return it."""
+        """Count an answer, and return it."""
         self._queries += 1
         self._unanswered += not hits
         self._truncated += hits.truncated > 0
@@ -341,7 +341,7 @@ class _Effort:
                 self._least = min(self._least, 1.0 if hits.recall is None else hits.recall)
 
     def say(self, *, is_empty: bool) -> None:
-        """Say what was not found, what was left out, and where the recall was not reached.
+        """Note unanswered queries, hits that were left out, and recall that was not reached.
 
         Parameters
         ----------
@@ -398,7 +398,7 @@ class _Effort:
 
 
 def _require_files(index: Index, files: tuple[str, ...]) -> None:
-    """Raise InputError for a file that is not there, if it may be meant as a text or a key."""
+    """Raise InputError for a missing file; the hint says how to query a text or a key."""
     is_there = any(os.path.lexists(path) for path in files)
     for path in files:
         is_pattern = path == "-" or "://" in path or any(sign in path for sign in "*?[")
@@ -449,7 +449,7 @@ def _streamed(
     *,
     is_live: bool,
 ) -> Iterator[tuple[object, ...] | None]:
-    """Yield all rows, with a pause after each answer if the next query may take long to come."""
+    """Yield all rows; after each answer a pause, if the next query may be long in coming."""
     for query_key, hits in answers:
         yield from listed(query_key, effort.of(hits))
         if is_live:
@@ -457,7 +457,7 @@ def _streamed(
 
 
 def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
-    """Say what it means that a query has nothing to compare, or a single shingle."""
+    """Explain the answer to a query without shingles, or with a single one."""
     params = index.params
     n_shingles = 0 if hits and params.kind.is_dense else index.count_shingles(body)
     if not hits and not n_shingles:
@@ -478,7 +478,7 @@ def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
 def _usable(
     items: Iterable[Document | Rejected], index: Index, rejections: Rejections
 ) -> Iterator[Document]:
-    """Yield the documents of the input; report and count what is not one."""
+    """Yield the documents of the input; report and count rejections."""
     is_text = index.params.kind.body == "text"  # the reader has refused all bad texts already
     for item in items:
         reason = None

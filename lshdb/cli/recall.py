@@ -107,7 +107,7 @@ def command(
 
 
 def _judge(ctx: click.Context, measured: MeasuredRecall) -> None:
-    """Say how many pairs within the threshold are found, and whether that keeps the promise."""
+    """Say how many pairs the index finds, and whether that keeps the promise."""
     total, params = measured.total, measured.params
     where = f"up to distance {measured.threshold:g}"
     if not params.kind.is_distance:

@@ -77,5 +77,5 @@ def _in_table(shown: ShownDocument) -> dict[str, str]:
 
 
 def _body_name(shown: ShownDocument) -> str:
-    """Return the field that holds the body, here and in the input of ``lshdb add``."""
+    """Return the name of the body's field, here and in the input of ``lshdb add``."""
     return "vector" if shown.params.kind.is_dense else "text"

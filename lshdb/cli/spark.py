@@ -270,7 +270,7 @@ def command(
 
 
 def _note_lost(lost: Loss, max_bucket: int | str | None) -> None:
-    """Tell how many pairs of documents lie hidden in large buckets and groups of copies."""
+    """Note how many pairs of documents large buckets and groups of copies hide."""
     if lost.share:
         most = MAX_BUCKET if max_bucket is None else int(max_bucket)
         note(
@@ -282,7 +282,7 @@ def _note_lost(lost: Loss, max_bucket: int | str | None) -> None:
 def _check_input(
     ctx: click.Context, question: str, index: str | None, paths: tuple[str, ...], since: int | None
 ) -> None:
-    """Refuse files where a dataset is asked, and their absence elsewhere."""
+    """Raise UsageError for files beside a dataset, and for missing files elsewhere."""
     if question in ("add", "query") and index is None:
         raise click.UsageError(f"{question} needs --index DATASET", ctx)
     if index is None or question in ("add", "query"):
@@ -306,13 +306,13 @@ def _check_input(
 def _opened(
     kind: Any, path: str | None, session: Any, parameters: dict[str, Any]
 ) -> tuple[Any, float | None]:
-    """Return the dataset, and the threshold that is asked for."""
+    """Return the dataset, and the threshold of the question."""
     expected = {name: value for name, value in parameters.items() if name != "threshold"}
     return kind.open(path, spark=session, **expected), parameters.get("threshold")
 
 
 def _opened_or_made(kind: Any, path: str | None, session: Any, parameters: dict[str, Any]) -> Any:
-    """Return the dataset, made if there is none."""
+    """Open the dataset, or make it."""
     try:
         return kind.open(path, spark=session, **parameters)
     except IndexNotFoundError:

@@ -186,7 +186,7 @@ def command(
 
 
 def _draw(picture: str | None, result: Advice | IndexEstimate) -> None:
-    """Write the picture that was asked for."""
+    """Write the picture of ``--plot``, if there is one."""
     if picture is not None:
         from lshdb.plot import advice, s_curve, save
 
@@ -195,7 +195,7 @@ def _draw(picture: str | None, result: Advice | IndexEstimate) -> None:
 
 
 def _refuse(what: str, **options: Any) -> None:
-    """Refuse options that would make no difference."""
+    """Raise UsageError for options that would have no effect."""
     for name, value in options.items():
         if value is not None:
             raise click.UsageError(f"--{name} is {what}; leave it out")
@@ -221,7 +221,7 @@ def _estimate(
     reading: dict[str, Any],
     output_format: str | None,
 ) -> IndexEstimate:
-    """Show what parameters alone find and cost, or with a sample of vectors."""
+    """Show what parameters find and cost, alone or with a sample of vectors."""
     if files:
         kind = METRICS[parameters["metric"]]
         peek, _ = peek_documents(files, body=kind.body, on_note=note, **reading)
@@ -240,7 +240,7 @@ def _estimate(
 
 
 def _shown(estimated: IndexEstimate) -> dict[str, str]:
-    """Return what a table shows instead of bare numbers."""
+    """Return the cells that a table shows instead of bare numbers."""
     params = estimated.params
     what = "distance" if params.kind.is_distance else "similarity"
     n = f"{estimated.documents:,}"

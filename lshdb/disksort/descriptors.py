@@ -1,6 +1,6 @@
-"""Reading and writing at a place of an open file, and making it durable.
+"""Read and write at an offset of an open file, and make it durable.
 
-The system may do a part of what it is asked to read or write.
+The system may read or write fewer bytes than it was asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CANNOT_FLUSH = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
-    """Bytes from an offset on; fewer at the end of the file.
+    """Return bytes from an offset on; fewer at the end of the file.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def copy_range(source: int, copy: int, offset: int, size: int) -> int:
-    """Copy bytes at an offset to the same offset of another file; how many, 0 at the end."""
+    """Copy bytes to the same offset of another file; return their number, 0 at the end."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, copy, size, offset, offset)
@@ -59,7 +59,7 @@ def copy_range(source: int, copy: int, offset: int, size: int) -> int:
 
 
 def sync_file(descriptor: int, *, data_only: bool = False) -> None:
-    """Make durable what was written to a file or directory.
+    """Make writes to a file or directory durable.
 
     On macOS ``fsync`` leaves it in the cache of the disk, which a loss of power empties;
     ``F_FULLFSYNC`` has the disk write it.
@@ -67,6 +67,7 @@ def sync_file(descriptor: int, *, data_only: bool = False) -> None:
     Parameters
     ----------
     descriptor : int
+        Open file or directory.
     data_only : bool
         Bytes and size are enough, without times.
 

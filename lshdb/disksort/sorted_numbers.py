@@ -1,4 +1,4 @@
-"""Numbers sorted with memory that does not depend on their count: bucket keys, and counted pairs.
+"""Sort bucket keys, and count pairs, in memory that does not depend on their number.
 
 Both go to an unnamed temporary file, which is gone with its descriptor.
 
@@ -37,7 +37,7 @@ _READ_KEYS = 2**17
 
 
 class KeyColumns:
-    """A column of keys for each band, on disk; a context manager that gives the space back.
+    """A column of keys for each band, on disk; a context manager that frees the space.
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ class KeyColumns:
     n : int
         Signatures.
     n_columns : int
+        Keys of each signature.
     memory : int
         Bytes that sorting a part of a column may take.
     """
@@ -73,7 +74,9 @@ class KeyColumns:
         Parameters
         ----------
         first : int
+            Id of the first signature.
         keys : ndarray of int64, shape (m, n_columns)
+            A row for each signature, a column for each band.
 
         Raises
         ------
@@ -85,7 +88,7 @@ class KeyColumns:
             write_at(self._file.fileno(), data, 8 * (column * self.n + first))
 
     def in_order(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """(keys, signature ids), one column after the other, each in order of key."""
+        """Yield (keys, signature ids), one column after the other, each in order of key."""
         for column in range(self._n_columns if self.n else 0):
             lowest, highest = self._range(column) if self._parts > 1 else (-(2**63), 2**63 - 1)
             step = (highest - lowest) // self._parts + 1
@@ -134,6 +137,7 @@ class PairCounts:
     Parameters
     ----------
     n_signatures : int
+        Ids are below this number.
     memory : int
         Bytes that pairs may take; more goes to the system's folder for temporary files.
 
@@ -169,7 +173,7 @@ class PairCounts:
             self._file.close()
 
     def put(self, left: Ids, right: Ids) -> None:
-        """Put some pairs in; repeated ones count each time.
+        """Add pairs; repeated ones count each time.
 
         Raises
         ------
@@ -183,7 +187,7 @@ class PairCounts:
             self._spill()
 
     def in_order(self) -> Iterator[tuple[Ids, Ids, Ids]]:
-        """Yield (left, right, count) of each pair once, in order; put nothing in after that.
+        """Yield (left, right, count) of each distinct pair, in order; add nothing after that.
 
         Raises
         ------
@@ -238,7 +242,7 @@ class PairCounts:
 
 
 class _Run:
-    """Distinct pairs in order and their counts, in a part of a file; read from its beginning."""
+    """A part of a file with distinct pairs in order and their counts; read from its start."""
 
     def __init__(self, file: IO[bytes], place: int, size: int) -> None:
         self._file = file
@@ -259,7 +263,7 @@ class _Run:
         write_at(self._file.fileno(), counts.tobytes(), self._place + 8 * self._size)
 
     def fill(self, block: int) -> None:
-        """Read the next block, if nothing of the one before is left."""
+        """Read the next block if the one before is used up."""
         if len(self.names) or not self.is_left:
             return
         n = min(block, self._size - self._n_read)
@@ -272,7 +276,7 @@ class _Run:
         self._n_read += n
 
     def take(self, last: np.uint64) -> _Counted:
-        """Return what has been read up to a pair, inclusive."""
+        """Remove and return the pairs of the block up to ``last``, inclusive."""
         n = int(np.searchsorted(self.names, last, side="right"))
         part = self.names[:n], self._counts[:n]
         self.names, self._counts = self.names[n:], self._counts[n:]

@@ -1,8 +1,8 @@
-"""Rows sorted on disk and not in memory: databases that nobody else ever sees.
+"""Sort rows on disk, in private scratch databases.
 
 An SQLite file in the system's folder for temporary files, unlinked as soon as it is open: it is
 gone with the connection, also after an error or a kill. No journal and no syncs, for nothing of it
-is to survive. Memory is the page cache and one chunk of rows, whatever is put in.
+is to survive. Memory is the page cache and one chunk of rows, however many are added.
 
 Decided: one table a database, and three kinds of it. :class:`Scratch` keeps the first of equal
 pairs, in a tree. :class:`Sums` adds up the numbers that come with them: rows lie as they came and
@@ -32,9 +32,9 @@ _Number = TypeVar("_Number", int, float)
 
 
 class _Rows(Generic[_Number]):
-    """Rows of two texts and a number, given back in an order, texts by code points.
+    """Rows of two texts and a number, sorted; texts by code points.
 
-    A context manager. What fails raises DatabaseError.
+    A context manager. Its methods raise DatabaseError if the temporary database fails.
     """
 
     _create: ClassVar[str]
@@ -57,14 +57,14 @@ class _Rows(Generic[_Number]):
         self.close()
 
     def close(self) -> None:
-        """Forget everything; what is put in afterwards is a new beginning."""
+        """Remove all rows; the object can be filled again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         self._rows.clear()
 
     def __iter__(self) -> Iterator[tuple[str, str, _Number]]:
-        """All rows, in order; none may be put in until the last has been taken."""
+        """Yield all rows, in order; add none until the last has been read."""
         self._write()
         if self._connection is None:
             return
@@ -94,19 +94,19 @@ class _Rows(Generic[_Number]):
 
 
 class Ranked(_Rows[float]):
-    """(key1, key2) pairs, each as often as it was put in, the highest number first."""
+    """(key1, key2) pairs, repeats included, the highest number first."""
 
     _create = "CREATE TABLE pair (key1 TEXT, key2 TEXT, number REAL)"
     _insert = "INSERT INTO pair VALUES (?, ?, ?)"
     _select = "SELECT key1, key2, number FROM pair ORDER BY number DESC, key1, key2"
 
     def put(self, key1: str, key2: str, number: float) -> None:
-        """Put a pair in."""
+        """Add a pair."""
         self._put((key1, key2, number))
 
 
 class Scratch(_Rows[int]):
-    """(group, member) pairs, each kept once, with the number of the source it first came from."""
+    """(group, member) pairs, each once, with the number of its first source."""
 
     _create = (
         'CREATE TABLE pair ("group" TEXT, member TEXT, source INTEGER, '
@@ -116,11 +116,11 @@ class Scratch(_Rows[int]):
     _select = 'SELECT "group", member, source FROM pair ORDER BY "group", member'
 
     def put(self, group: str, member: str, source: int) -> None:
-        """Put a pair in; one that is there already stays as it is."""
+        """Add a pair; an equal one keeps its first source."""
         self._put((group, member, source))
 
     def count(self) -> int:
-        """How many rows there are; one pass over them."""
+        """Return the number of rows; one pass over them."""
         self._write()
         if self._connection is None:
             return 0
@@ -137,7 +137,7 @@ class Scratch(_Rows[int]):
 
 
 class Sums(_Rows[int]):
-    """(source, target) pairs, each once, with the sum of the counts that it came with."""
+    """(source, target) pairs, each once, with the sum of its counts."""
 
     _create = "CREATE TABLE link (source TEXT, target TEXT, count INTEGER)"
     _insert = "INSERT INTO link VALUES (?, ?, ?)"
@@ -147,11 +147,11 @@ class Sums(_Rows[int]):
     )
 
     def put(self, source: str, target: str, count: int) -> None:
-        """Put a pair in, or add to the count of the one that is there."""
+        """Add a pair, or add to its count."""
         self._put((source, target, count))
 
     def __iter__(self) -> Iterator[tuple[str, str, int]]:
-        """All pairs, in order; InputError where a sum has more than 64 bits."""
+        """Yield all pairs, in order; InputError if a sum has more than 64 bits."""
         try:
             yield from super().__iter__()
         except DatabaseError as error:

@@ -1,6 +1,6 @@
-"""What all pages of HTML share: templates that escape, one style, one script, drawings as SVG.
+"""Shared by all pages of HTML: templates that escape, one style, one script, drawings as SVG.
 
-``environment.py`` makes the Jinja2 environment and says what a page's style and script are;
+``environment.py`` makes the Jinja2 environment, and the style and script of a page;
 ``charts.py`` places numbers on a drawing; ``templates/base.html`` is the frame of every page, and
 ``templates/charts.html`` has macros for the drawings. Another room adds a folder of templates of
 its own, which begin with ``{% extends "base.html" %}``.

@@ -1,4 +1,4 @@
-"""Numbers -> places on a drawing. Pure; ``templates/charts.html`` draws what is placed here."""
+"""Numbers -> places on a drawing. Pure; ``templates/charts.html`` draws at these places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on an axis and what is written there."""
+    """A place on an axis and its label."""
 
     place: float
     text: str
@@ -92,7 +92,7 @@ class BarChart:
 
 
 def s_curve_chart(curve: SCurve, measured: Sequence[MeasuredPoint] = ()) -> CurveChart:
-    """Place an S-curve, and what was measured, on a drawing."""
+    """Place an S-curve and measured points on a drawing."""
     first, last = curve.similarities[0], curve.similarities[-1]
     frame = _frame(
         [(value, f"{value:g}") for value in _even(first, last, 5)],
@@ -201,7 +201,7 @@ def _even(first: float, last: float, parts: int) -> list[float]:
 
 
 def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is not below."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least ``least``."""
     power = 1.0
     while power < least:
         power *= 10.0

@@ -3,7 +3,7 @@
 Decided: every value is escaped, whatever its template is called, and a name that is not there is
 an error. Only the project's own style and script enter a page as they are. No template has a
 ``style`` attribute or a handler such as ``onclick``; the Content-Security-Policy would refuse them.
-So whatever a document holds, it stays text.
+So every document stays text, even one that holds HTML.
 
 A document's text may also lie with characters that are not seen: control characters, and marks that
 turn the direction of writing. The filter ``visible`` shows them by their number.
@@ -45,7 +45,7 @@ _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; char
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """Where a page has its style and script.
+    """Style and script of a page.
 
     Attributes
     ----------
@@ -74,13 +74,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What ``base.html`` says about a page.
+    """The values of ``base.html``.
 
     Attributes
     ----------
     title : str
         The heading, and the name in the browser's tab.
     assets : Assets
+        Style and script.
     subtitle : str
         A line below the heading.
     links : tuple of Link
@@ -203,7 +204,7 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def similarity(value: float) -> str:
-    """Return a similarity, or a distance, with as many digits as a person compares."""
+    """Return a similarity, or a distance, with the digits that a person compares."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
 
 
@@ -230,7 +231,7 @@ _UNSEEN_IN_LINES = re.compile(_UNSEEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0
 
 
 def visible(text: str) -> str:
-    """Return a text as one line in which each character is seen; others show their number."""
+    """Return a text as one line; show invisible characters by their number."""
     return _UNSEEN.sub(_numbered, text)
 
 

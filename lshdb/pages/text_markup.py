@@ -1,4 +1,4 @@
-"""A stored body -> the text that a page shows, in pieces that are the same, new, gone or moved.
+"""A stored body -> pieces of text for a page, each marked as the same, new, gone or moved.
 
 Texts are compared word by word by ``search/word_diff.py``. What is the same over many words is
 folded, and long texts are cut.
@@ -52,6 +52,7 @@ class Piece:
         place in the second text, and ``moved-from``, at that in the first; or ``fold``, which says
         how many words are left out.
     text : str
+        Characters to show, as they are stored.
     line : int
         Where a passage that was moved stands in the other text; 0 elsewhere.
     """
@@ -63,7 +64,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """A text as it is shown; ``n_cut`` characters at its end are not."""
+    """A text as it is shown, without the ``n_cut`` characters at its end."""
 
     pieces: tuple[Piece, ...]
     n_cut: int
@@ -88,7 +89,7 @@ def unchanged_text(body: Any) -> ShownText:
 
 
 def show_texts(left: Any, right: Any, *, steps: str) -> tuple[ShownText, ShownText]:
-    """Return two texts to stand side by side: each with its own words, and what differs marked.
+    """Return two texts to show side by side, with their differences marked.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def show_texts(left: Any, right: Any, *, steps: str) -> tuple[ShownText, ShownTe
 
 
 def show_diff(diff: TextDiff) -> tuple[ShownText, ShownText]:
-    """Return both texts of a diff, whole, to stand side by side."""
+    """Return both whole texts of a diff, to show side by side."""
     return (
         ShownText(_joined(_pieces(diff, (_INS, _MOVED_TO))), 0),
         ShownText(_joined(_pieces(diff, (_DEL, _MOVED_FROM))), 0),
@@ -131,7 +132,7 @@ def show_pair(
 
 
 def show_difference(left: Any, right: Any, *, steps: str) -> ShownText:
-    """Return the second text with what is new in it, and what is gone from the first."""
+    """Return the second text, with additions and deletions against the first."""
     diff, _, cut = _compared(left, right, steps)
     return ShownText(_joined(_pieces(diff, (_MOVED_FROM,))), cut)
 
@@ -158,9 +159,9 @@ def _joined(pieces: Iterator[Piece]) -> tuple[Piece, ...]:
 
 
 def _pieces(diff: TextDiff, left_out: tuple[str, ...]) -> Iterator[Piece]:
-    """Yield the parts of a diff that are not left out, and fold what is the same over many words.
+    """Yield the parts of a diff; fold long equal parts.
 
-    What is the same is shown as in the second text if that text is shown.
+    Equal parts are shown as in the second text if that text is shown.
     """
     is_second = _INS not in left_out
     for place, part in enumerate(diff.parts):
@@ -177,7 +178,7 @@ def _pieces(diff: TextDiff, left_out: tuple[str, ...]) -> Iterator[Piece]:
 
 
 def _folded(text: str, before: int, behind: int) -> Iterator[Piece]:
-    """Yield a text that is the same, without its middle if that is long; never all of it."""
+    """Yield an equal part without its middle if it is long; never leave out all of it."""
     spans = word_spans(text)
     if len(spans) <= _FOLDED or not (before or behind):
         yield Piece(_SAME, text)
@@ -193,7 +194,7 @@ def _folded(text: str, before: int, behind: int) -> Iterator[Piece]:
 
 
 def _marked(kind: str, text: str, part: DiffPart) -> Iterator[Piece]:
-    """Yield a piece without the white space at its end, which stands beside it unmarked."""
+    """Yield a piece, and unmarked the white space at its end."""
     line = {_MOVED_FROM: part.line2, _MOVED_TO: part.line1}.get(kind, 0)
     words = text.rstrip()
     space = text[len(words) :]

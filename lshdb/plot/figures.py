@@ -1,4 +1,4 @@
-"""What an index says of itself -> a figure.
+"""Figures of an index.
 
 Decided: figures are made by matplotlib's objects and never by ``pyplot``, which keeps figures and
 settings for the whole process. A file has no date and no random names, so the same figure is the
@@ -129,6 +129,7 @@ def s_curve(
     Parameters
     ----------
     what : Index, IndexParams or SCurve
+        Its curve is drawn.
     measured : MeasuredRecall, optional
         The result of :meth:`lshdb.Index.recall`: points with 99 % intervals.
 
@@ -174,7 +175,7 @@ def _measured(axes: Axes, measured: MeasuredRecall) -> None:
 
 
 def recall(measured: MeasuredRecall) -> Figure:
-    """Draw the measured recall of each slice beside what its curve expects and what is promised.
+    """Draw the measured recall of each slice, with the curve and the promise.
 
     Parameters
     ----------
@@ -225,6 +226,7 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
     Parameters
     ----------
     index : Index
+        Its verified pairs are counted.
     threshold : float, optional
         The lowest similarity, or the largest distance; by default the index's.
     bins : int
@@ -274,7 +276,7 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
 
 
 def _bar(value: float, furthest: float, width: float, bins: int) -> int:
-    """Return the bar of a value; one that lies on an edge belongs to the bar nearer to the best.
+    """Return the bar of a value; an edge belongs to the bar nearer to the best value.
 
     0.6 is (0.6 - 0.5) / 0.0125 = 7.99... bars above 0.5. Similarities are fractions of small
     numbers, so that many lie on an edge.
@@ -316,6 +318,7 @@ def clusters(index: Index, *, threshold: float | None = None) -> Figure:
     Parameters
     ----------
     index : Index
+        Its stored clusters are counted.
     threshold : float, optional
         As for :meth:`lshdb.Index.clusters`, which finds new pairs first.
 
@@ -338,7 +341,7 @@ def clusters(index: Index, *, threshold: float | None = None) -> Figure:
 
 
 def batches(index: Index) -> Figure:
-    """Draw what each add brought, one beside the other; of many adds, the last 400.
+    """Draw the counts of each add side by side; at most the last 400.
 
     Raises
     ------
@@ -460,7 +463,9 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> None:
     Parameters
     ----------
     figure : Figure
+        The picture.
     path : str or Path
+        The file to write; its name ends in .svg, .png or .pdf.
     overwrite : bool
         Whether a file that is there is replaced.
 
@@ -489,7 +494,7 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> None:
 
 
 def check_place(path: str | Path, *, overwrite: bool = False) -> str:
-    """Return the format of a picture by its name, before there is one.
+    """Check the place of a picture before it is drawn; return its format.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""An index -> pages that a person looks at, without a server.
+"""An index -> pages of HTML for people, without a server.
 
 ``index_report.py`` asks one snapshot for everything and writes it: ``spread.py`` has pairs by their
 similarity and those nearest to the threshold, ``hot_buckets.py`` the largest buckets and what fills

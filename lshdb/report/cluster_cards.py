@@ -1,4 +1,4 @@
-"""Clusters, one by one, with what a page shows of each: members side by side, and why.
+"""Cards of clusters for a page: members side by side, and why they belong together.
 
 Documents, stored pairs, texts and signature rows of some clusters are looked up together. Of a
 large cluster, the first ``LOOKED_UP`` members count for its dates and sources, and the first
@@ -38,9 +38,11 @@ class Member:
     Attributes
     ----------
     key, source, added_at : str
+        As the index stores them.
     n_chars : int
+        Length of the whole text.
     text : ShownText or None
-        Its text, with what differs from that of ``compared_with``; None where texts are not stored.
+        Its text, with the differences from ``compared_with``; None if texts are not stored.
     compared_with : str
         The key of the first member if both are a stored pair, else of the most similar member; of
         the first if no stored pair is known. Empty for the first member itself.
@@ -65,14 +67,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ShownCluster:
-    """What a page shows of a cluster.
+    """The card of a cluster.
 
     Attributes
     ----------
     number : int
         From 1, the largest first.
     label : str
+        Key of the oldest member.
     size : int
+        Number of all members.
     low, high : float or None
         Similarities of its stored pairs, or distances; None if there are too many members.
     first, last : str
@@ -80,6 +84,7 @@ class ShownCluster:
     sources : tuple of str
         The files of its members, without line numbers.
     members : tuple of Member
+        Those shown with texts, the oldest first.
     more : tuple of str
         Keys of further members.
     n_more : int
@@ -107,15 +112,18 @@ def show_clusters(
     level: float,
     compared: int = COMPARED,
 ) -> Iterator[ShownCluster]:
-    """Yield what is shown of each cluster, as they are taken.
+    """Yield the card of each cluster, in batches that share their look-ups.
 
     Parameters
     ----------
     snapshot : Snapshot
         With edges down to the level.
     family : Family
+        Family of the index.
     clusters : iterable of Cluster
+        In the order of the page.
     level : float
+        Similarity, or minus the distance, from which a stored pair counts.
     compared : int
         Members that are shown with their texts.
     """

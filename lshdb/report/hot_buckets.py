@@ -48,6 +48,7 @@ class HotBucket:
         Shingles, and how many of the ``compared`` members have each, most first; None where texts
         are not stored.
     compared : int
+        Members whose shingles were counted.
     """
 
     band: int
@@ -69,6 +70,7 @@ class BucketSizes:
     hottest : tuple of HotBucket
         Each set of members once: near-duplicates share most of their buckets.
     shared, pairs, largest : int
+        Number of shared buckets, of candidate pairs, and of signatures in the largest.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
@@ -110,7 +112,7 @@ def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
 def _distinct(
     hot: list[tuple[int, int, NDArray[np.int64]]],
 ) -> list[tuple[int, int, NDArray[np.int64]]]:
-    """Return the buckets of which none has the same members, in their order."""
+    """Return the first bucket of each set of members, in their order."""
     names: set[tuple[int, bytes]] = set()
     distinct = []
     for bucket in hot:

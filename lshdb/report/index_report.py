@@ -88,6 +88,7 @@ class ReportResult:
     path : Path
         The page to open.
     pages : int
+        Number of HTML files.
     n_bytes : int
         Of all pages.
     clusters, clusters_left : int
@@ -180,7 +181,7 @@ def make_report(store: Store, family: Family, path: str, *, options: ReportOptio
 
 
 def _prepare(store: Store, family: Family, level: float, options: ReportOptions) -> str:
-    """Bring the stored pairs up to date; say why there can be none."""
+    """Bring the stored pairs up to date; return the reason if the index cannot have any."""
     if store.params.window is not None:
         return (
             "This index keeps passages of documents. lshdb pairs --by document lists those that "
@@ -195,7 +196,7 @@ def _prepare(store: Store, family: Family, level: float, options: ReportOptions)
 
 @dataclass(slots=True)
 class _ShownClusters:
-    """Clusters as they are taken, with their number."""
+    """The clusters of a report, and how many have been taken."""
 
     clusters: Iterator[ShownCluster]
     on_progress: Callable[[int], None] | None
@@ -222,7 +223,7 @@ class _ShownClusters:
 
 
 class _Report:
-    """A report that is being made of one state of an index."""
+    """Writes the report on one state of an index."""
 
     def __init__(
         self,
@@ -351,7 +352,7 @@ class _Report:
         )  # fmt: skip
 
     def _caps(self, largest: int) -> list[IndexStats]:
-        """Return what caps on buckets would leave out and lose; each reads all postings."""
+        """Return the statistics of some caps on buckets; each reads all postings."""
         caps = _CAPS if self._snapshot.n_signatures <= _MANY else (_MAX_BUCKET,)
         return [
             stats_of(self._store, self._snapshot, self._family, max_bucket=cap, count_buckets=True)
@@ -360,7 +361,7 @@ class _Report:
         ]
 
     def _shown_pairs(self, nearest: Iterable[NearPair]) -> list[ShownPair]:
-        """Look up documents and texts of pairs; one whose documents have left is passed over."""
+        """Look up documents and texts of pairs; pass over pairs without documents."""
         nearest = list(nearest)
         ids = [
             signature_id for pair in nearest for signature_id in (pair.signature1, pair.signature2)
@@ -429,7 +430,7 @@ class _Report:
         return ReportResult(Path(path), 1, n_bytes, counts["shown"], counts["left"])
 
     def write_folder(self, path: str) -> ReportResult:
-        """Write pages of clusters, then the page that leads to them."""
+        """Write pages of clusters, then the page that links to them."""
         counted, findings = self._clusters(), self.findings()
         template = self._environment.get_template("clusters.html")
         n_bytes = 0
@@ -524,7 +525,7 @@ class _OnPage:
         return not is_full and self.counted.has_more()
 
     def said(self) -> dict[str, Any]:
-        """Return what the first page says of this one."""
+        """Return the link to this page."""
         return {
             "clusters": len(self.sizes), "largest": max(self.sizes), "smallest": min(self.sizes),
             "low": self.ends[0] if self.ends else None,
@@ -534,7 +535,7 @@ class _OnPage:
 
 
 def _encoded(template: Template, **values: Any) -> Iterator[bytes]:
-    """Render a template piece by piece; what UTF-8 cannot hold is shown by the filters before."""
+    """Render a template piece by piece; its filters have replaced what UTF-8 cannot hold."""
     for part in template.generate(**values):
         yield part.encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Two documents -> one page: how similar they are, why they are found or not, and what differs.
+"""Two documents -> one page: their similarity, whether the index finds them, and a diff.
 
 A module of its own because it asks for two documents and for nothing else of the index.
 """

@@ -1,4 +1,4 @@
-"""Which night repeated which: near-duplicate pairs of documents by the adds that brought them.
+"""Count near-duplicate pairs of documents by the adds, or nights, that brought them.
 
 Counted from the stored pairs and from copies, so the sum is that of all verified pairs of
 documents. Memory grows with the documents in clusters, by some thirty bytes each.
@@ -26,17 +26,22 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """An add, or a night of several: what it brought.
+    """The counts of an add, or of a night with several adds.
 
     Attributes
     ----------
     name : str
         The night's, or that of its first batch.
     batches : tuple of int
+        Their numbers, in rising order.
     started_at, finished_at : str
+        Of the first batch, and of the last.
     sources : tuple of str
+        Distinct, in order of appearance.
     added, replaced, unchanged, copies, rejected, removed : int
+        Sums over the batches.
     has_ended : bool
+        Whether each batch has ended.
     """
 
     name: str
@@ -110,7 +115,9 @@ def repeats_of(snapshot: Snapshot, adds: list[Add], *, level: float, since: int 
     snapshot : Snapshot
         With edges down to the level.
     adds : list of Add
+        All adds of the index, the oldest first.
     level : float
+        Similarity, or minus the distance, from which a stored pair counts.
     since : int, optional
         Only pairs with a document of this batch or a later one.
     """

@@ -1,4 +1,4 @@
-"""Where a report is written: a file, a folder of pages, or a pipe.
+"""Write a report to a file, to a folder of pages, or into a pipe.
 
 A file appears when it is whole (``documents/io/whole_files.py``). A folder is made as
 ``.NAME.lshdb-part`` beside its place and renamed. One that is there is replaced only if it may be,
@@ -34,7 +34,7 @@ _STDOUT = "/dev/stdout"
 
 
 def makes_folder(path: str) -> bool:
-    """Return whether a path means a folder of pages: one that is there, or no name of a page."""
+    """Return whether a path means a folder of pages: an existing one, or a name without .html."""
     if _is_stream(path):
         return False
     if os.path.isdir(path):
@@ -77,7 +77,7 @@ def check_place(path: str, *, overwrite: bool) -> None:
 
 
 def _is_stream(path: str) -> bool:
-    """Return whether it is standard output, or a pipe, a terminal or another device is there."""
+    """Return whether a path is standard output, a pipe, a terminal or another device."""
     if path == _STDOUT:
         return True
     try:
@@ -125,7 +125,7 @@ def written_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
-    """Make the folder of a report; give the one aside, in which pages are written.
+    """Make the folder of a report; yield the temporary folder in which pages are written.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
 
 
 def _open_alone(aside: Path, path: str) -> int:
-    """Make and empty the folder aside, with a lock on it that ends with the process."""
+    """Make and empty the temporary folder, and lock it for the life of the process."""
     with contextlib.suppress(FileExistsError):
         aside.mkdir()
     descriptor = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -179,7 +179,7 @@ def _open_alone(aside: Path, path: str) -> int:
 
 
 def _replace(aside: Path, target: Path) -> None:
-    """Put the new folder into the place of the old one, which is removed afterwards."""
+    """Replace the old folder by the new one, and remove the old one."""
     old = target.with_name(f".{target.name}.lshdb-old")
     shutil.rmtree(old, ignore_errors=True)  # of a process that was killed
     target.rename(old)
@@ -192,7 +192,7 @@ def _replace(aside: Path, target: Path) -> None:
 
 
 def write_page(folder: Path, name: str, parts: Iterable[bytes]) -> int:
-    """Write a page into a folder aside; return its length."""
+    """Write a page into a temporary folder; return its length in bytes."""
     with (folder / name).open("xb", buffering=_BUFFER) as file:
         file.writelines(parts)
         file.flush()

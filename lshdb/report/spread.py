@@ -33,7 +33,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Candidates whose similarity, or distance, lies from ``low`` on and below ``high``."""
+    """Candidates with a similarity, or distance, of at least ``low`` and below ``high``."""
 
     low: float
     high: float
@@ -48,6 +48,7 @@ class NearPair:
     Attributes
     ----------
     signature1, signature2 : int
+        The smaller id first.
     level : float
         Similarity, or minus the distance.
     bands : tuple of int
@@ -105,9 +106,11 @@ def spread_of(
     Parameters
     ----------
     snapshot, family
+        State to read, and family of its signatures.
     level : float
         The threshold.
     method : {"signature", "exact"}
+        How candidates are compared.
     since : int, optional
         Only pairs with a document of this batch or a later one.
     most : int, optional
@@ -115,6 +118,7 @@ def spread_of(
     nearest : int
         Pairs nearest to the threshold to keep.
     workers : int
+        Threads that compare.
     """
     params, left_out = family.params, LeftOut(most)
     ends = _ends(params, level)
@@ -170,7 +174,7 @@ def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
 
 
 def _nearest(near_edges: Edges, links: Edges, level: float, most: int) -> Edges:
-    """Return the pairs of both that are nearest to the level, on either side, in order."""
+    """Merge pairs; keep those nearest to the level, on either side, in order."""
     left = np.concatenate([near_edges.left, links.left])
     right = np.concatenate([near_edges.right, links.right])
     levels = np.concatenate([near_edges.similarities, links.similarities])
@@ -190,7 +194,7 @@ def _nearest(near_edges: Edges, links: Edges, level: float, most: int) -> Edges:
 def agreeing_bands(
     snapshot: Snapshot, params: IndexParams, left: Ids, right: Ids
 ) -> list[tuple[int, ...]]:
-    """Return for each pair of signatures the bands in which they agree; none without rows here."""
+    """Return the bands in which each pair agrees; empty if the rows are on another host."""
     if not snapshot.has_signatures or not len(left):
         return [()] * len(left)
     rows, places = snapshot.signatures.among(np.concatenate([left, right]))

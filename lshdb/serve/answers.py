@@ -1,4 +1,4 @@
-"""What goes over the wire: requests, and answers made of the library's results.
+"""Requests and answers as they go over the wire; answers are made of the library's results.
 
 The names are those of ``--json`` on the command line and of the Python API. A metric that is a
 distance has ``distance`` and no ``similarity``.
@@ -90,7 +90,7 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Strict(BaseModel):
-    """A request: a name that is not known is an error, not ignored."""
+    """A request that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -106,7 +106,7 @@ class _Body(_Strict):
     )
 
     def body(self) -> Any:
-        """Return what was given, in the library's types; None if nothing was."""
+        """Return the text, tokens or vector in the library's types; None if there is none."""
         return self.text if self.vector is None else self.vector
 
 
@@ -228,7 +228,7 @@ class ExplainAnswer(BaseModel):
 
 
 class DocumentAnswer(BaseModel):
-    """A document with what is stored about it."""
+    """A document and its stored columns."""
 
     key: str
     doc_id: int

@@ -97,6 +97,7 @@ def make_application(
     names : sequence of str
         Further host names that are answered without a token, as of a proxy on this machine.
     limits : Limits, optional
+        Threads, sizes and times; by default those of ``Limits``.
 
     Returns
     -------
@@ -149,11 +150,11 @@ def make_application(
 
 
 class _UnavailableError(Exception):
-    """What lies at the path of the index cannot be opened; its cause is the library's error."""
+    """The index at the path cannot be opened; ``__cause__`` is the library's error."""
 
 
 class _Refresh:
-    """Opens the index again before a question, if another one lies at its path; logs changes."""
+    """Reopens the index before a question if another one is at its path now; logs changes."""
 
     def __init__(self, index: Index) -> None:
         self._index, self._failure = index, ""
@@ -193,10 +194,13 @@ class _Routes:
     Parameters
     ----------
     index : Index
+        Answers the questions.
     workers : Workers
+        Threads in which the index is asked.
     counters : Workers
         For what takes microseconds, so that whoever watches the server waits for no question.
     metrics : Metrics
+        Counters behind ``/metrics``.
     """
 
     def __init__(self, index: Index, workers: Workers, counters: Workers, metrics: Metrics) -> None:
@@ -222,7 +226,7 @@ class _Routes:
         _describe(app, QueryRequest, ExplainRequest)
 
     async def _answer(self, question: Callable[[], BaseModel]) -> Response:
-        """Ask, and write the answer as JSON, in a thread: an answer may be long."""
+        """Ask and encode the answer as JSON in a thread, because an answer may be long."""
         return await self._workers.ask(lambda: _json(question()))
 
     async def query(self, request: Request) -> Response:
@@ -245,7 +249,7 @@ class _Routes:
         return await self._workers.ask(question)
 
     def _texts(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the texts of documents, one after the other, while they are not too long."""
+        """Return the texts of documents; refuse more than ``MOST_TEXT`` characters together."""
         texts: dict[str, Any] = {}
         n_chars = 0
         for key in keys:
@@ -336,7 +340,7 @@ class _Routes:
 
 
 def _body(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the description of a body that a route reads itself."""
+    """Describe a body that a route reads itself."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -428,7 +432,7 @@ async def _not_as_it_should_be(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Say which value of an address is not as it should be."""
+    """Say which value of an address is invalid."""
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     message = message_of(first.get("loc", ())[1:], str(first.get("msg")))
     return _error(request, 400, ErrorAnswer(error="InvalidRequest", message=message, hint=_HINT))
@@ -465,7 +469,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, _error_: Exception) -> Response:
-    """Answer where the server has a bug; the traceback goes to its log alone."""
+    """Answer after a bug in the server; only its log gets the traceback."""
     return _error(
         request, 500, ErrorAnswer(error="InternalError", message="the server failed; see its log")
     )

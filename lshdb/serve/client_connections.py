@@ -1,4 +1,4 @@
-"""One connection of the server: how long its next request may take to arrive, and who makes room.
+"""One connection: how long its next request may take, and when it is closed to make room.
 
 uvicorn's connection waits for ever for the rest of a head, and for a client that takes no answer.
 A few hundred sockets that send half a line would keep everybody out. Here a request must arrive
@@ -40,6 +40,7 @@ class Connection(H11Protocol):
     Parameters
     ----------
     limits : Limits
+        Number of connections, and how long each may wait.
     *args, **options
         Of uvicorn.
     """
@@ -104,7 +105,7 @@ class Connection(H11Protocol):
         return self.is_arriving or not self.is_asking
 
     def cut(self) -> None:
-        """End the connection at once, whatever has not been sent."""
+        """End the connection at once, even if an answer has not been sent yet."""
         self.transport.abort()
 
     def close_if_overdue(self, now: float) -> None:
@@ -143,6 +144,7 @@ def close_overdue(connections: Iterable[object], now: float) -> None:
     Parameters
     ----------
     connections : iterable of Connection
+        Open connections of the server.
     now : float
         The event loop's time.
     """

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, how much may be sent, what is counted and logged.
+"""Check each request before its route: who asks and how much is sent. Count and log it.
 
 Decided: without a token only names of this machine are answered. A page of another site can make
 your browser ask ``localhost`` by pointing a name of its own there, but then the request carries
@@ -53,7 +53,7 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server takes on.
+    """Limits of one server.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Limits:
 
     @property
     def all_bodies_bytes(self) -> int:
-        """The bytes of all longer bodies at once; the next is refused with status 503."""
+        """Bytes of all longer bodies at once; the next one is refused with status 503."""
         return self.threads * self.body_bytes
 
 
@@ -92,12 +92,14 @@ _NO_PAGES = ("/api/", "/assets/", "/health", "/metrics", "/openapi.json")
 
 
 class _RefusedError(Exception):
-    """A request is not answered.
+    """The request is refused.
 
     Attributes
     ----------
     status : int
+        HTTP status code.
     answer : ErrorAnswer
+        Body of the response.
     """
 
     def __init__(self, status: int, error: str, message: str, hint: str | None = None) -> None:
@@ -110,17 +112,20 @@ class _GoneError(Exception):
 
 
 class Guard:
-    """An ASGI application that stands before another.
+    """An ASGI application that wraps another.
 
     Parameters
     ----------
     app : ASGI application
+        The application that answers what passes.
     token : str or None
         What ``Authorization`` must carry: ``Bearer TOKEN``, or as the password of ``Basic``.
     names : set of str
         Names in ``Host`` that are answered without a token.
     limits : Limits
+        Sizes and times that a request must keep to.
     metrics : Metrics
+        Counts requests as they begin and end.
     """
 
     def __init__(
@@ -276,7 +281,7 @@ class Guard:
     def _is_foreign(self, headers: dict[bytes, bytes]) -> bool:
         """Return whether a browser sent the request for a page of another site.
 
-        A page of another port of this machine is another site, too. Programs that are no browsers
+        A page of another port of this machine is another site, too. Programs other than browsers
         send neither header.
         """
         site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
@@ -348,7 +353,7 @@ async def _gone(receive: Receive) -> None:
 
 
 def _counted(n_bytes: int) -> int:
-    """Return the bytes of a body that count as one of the longer."""
+    """Return the bytes of a body that count towards the limit for longer bodies."""
     return n_bytes if n_bytes > _SHORT_BODY else 0
 
 

@@ -1,4 +1,4 @@
-"""The pages for people: the same questions as the API's, as HTML that works without a script.
+"""Pages for people: the questions of the API as HTML that works without a script.
 
 Decided: nothing is written, so no form changes anything and none needs a secret of its own. A text
 to search for is sent as a form's body, and keys as a query: neither comes into the log. Links name
@@ -84,6 +84,7 @@ class ReadingPages:
     index : Index
         Its public methods are called, in threads.
     workers : Workers
+        Threads in which the index is asked.
     """
 
     def __init__(self, index: Index, workers: Workers) -> None:
@@ -284,7 +285,7 @@ class ReadingPages:
         return Response(content, media_type=media_type)
 
     def error(self, status: int, answer: ErrorAnswer, headers: dict[str, str]) -> Response:
-        """Answer with a page what went wrong."""
+        """Show an error as a page."""
         response = self._page("", "error.html", title="That cannot be answered", answer=answer)
         response.status_code = status
         response.headers.update(headers)
@@ -320,13 +321,13 @@ class ReadingPages:
         return {"hits": shown, "value": self._index.params.curve.value}
 
     def _difference(self, first: Any, text: Any) -> ShownText | None:
-        """Return a text by what differs from another one, if that is known."""
+        """Return a text with its differences from another one marked, if both are stored."""
         if text is None or first is None:
             return None if text is None else unchanged_text(text)
         return show_difference(first, text, steps=self._index.params.normalisation)
 
     def _text(self, key: str) -> Any:
-        """Return one text, or None; those of several documents need not be held together."""
+        """Return one text, or None; one at a time, so that memory holds one long text."""
         try:
             return self._index.texts([key]).get(key)
         except TextNotStoredError:

@@ -1,4 +1,4 @@
-"""The body of a request -> the text of a form, or what a program asks.
+"""The body of a request -> the text of a form, or the request of a program.
 
 All of it is called in the thread of a question, because its time grows with the body. Decoding
 cannot be interrupted and holds Python's global lock, so what it may make is bounded before: a body
@@ -29,7 +29,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class InvalidRequestError(Exception):
-    """A body is not what it should be; the message says in which part."""
+    """A body is invalid; the message names the part."""
 
 
 def form_text(body: bytes) -> str:
@@ -51,7 +51,7 @@ def form_text(body: bytes) -> str:
 
 
 def _unquoted(value: bytes) -> str:
-    """Return a value without percent signs; a piece at a time, because it takes 20 times itself."""
+    """Decode percent signs, piece by piece: decoding takes 20 times the memory of its input."""
     pieces, start = [], 0
     while start < len(value):
         end = start + _PIECE
@@ -63,7 +63,7 @@ def _unquoted(value: bytes) -> str:
 
 
 def json_request(body: bytes, model: type[_Model]) -> _Model:
-    """Return what a program asks.
+    """Parse the request of a program.
 
     Raises
     ------
@@ -101,5 +101,5 @@ def json_request(body: bytes, model: type[_Model]) -> _Model:
 
 
 def message_of(where: tuple[Any, ...], message: str) -> str:
-    """Return what is wrong in which part of a request."""
+    """Return the part of a request that is wrong, and its fault."""
     return f"{'.'.join(str(part) for part in where)}: {message.removeprefix('Value error, ')}"

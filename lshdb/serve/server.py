@@ -1,4 +1,4 @@
-"""Listen: an ASGI application -> a server on a socket, until it is told to end."""
+"""Run an ASGI application on a socket until a signal ends it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SWITCH_INTERVAL = 0.001
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -42,12 +42,14 @@ def run_server(
     limits: Limits | None = None,
     on_start: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are being answered are finished first.
+    """Serve until SIGINT or SIGTERM, and then finish the requests in progress.
 
     Parameters
     ----------
     application : ASGI application
+        Answers the requests.
     host : str
+        Name or address to listen on.
     port : int
         0 for any free one.
     limits : Limits, optional

@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 
 
 class BusyError(Exception):
-    """As many questions wait as may."""
+    """The queue of questions is full."""
 
 
 class TooSlowError(Exception):
@@ -51,7 +51,7 @@ class Workers:
     seconds : float
         The longest that a question may take, waiting included.
     before : callable
-        Called in the thread before each question; what it raises is the answer.
+        Called in the thread before each question; its error is the answer.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Workers:
         ------
         BusyError, TooSlowError
         Exception
-            Whatever the function raises.
+            Any error of the function.
         """
         work = _Work(self._before, question)
         with self._lock:
@@ -112,7 +112,7 @@ class _Work(Generic[_Answer]):
         self._told = threading.Event()
 
     def cancel(self) -> None:
-        """Let go of the question, and tell the thread that works on it."""
+        """Drop the question, and tell its thread to stop."""
         self._told.set()
         self._question = None
 

@@ -1,4 +1,4 @@
-"""Unicode's normal forms in linear time, whatever the text holds.
+"""Unicode's normal forms in linear time for every text.
 
 The interpreter's ``unicodedata.normalize`` sorts a run of combining marks by insertion, so a run of
 n marks in the wrong order takes n squared steps, and Python handles no signal meanwhile: 200,000

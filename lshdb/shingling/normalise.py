@@ -171,7 +171,7 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
 
     Notes
     -----
-    O(n) time and memory, whatever the text holds, in steps of some hundred milliseconds at most;
+    O(n) time and memory for every text, in steps of some hundred milliseconds at most;
     signals are handled between them. ASCII text skips the steps that cannot change it. Assigned
     characters normalise alike in every Unicode version.
     """
@@ -299,6 +299,7 @@ def refuse_growth(text: str, steps: str) -> str | None:
     Parameters
     ----------
     text : str
+        The text as given.
     steps : str
         Name of the procedure.
 
@@ -471,7 +472,7 @@ def _as_it_is(character: str) -> int:
 
 
 def _stands_apart(text: str) -> bool:
-    """Return whether a character changes none of its neighbours, including marks after it."""
+    """Return whether a character never interacts with its neighbours, nor with marks after it."""
     return _starts_apart(text) and not combining(normalize("NFKC", text)[-1])
 
 

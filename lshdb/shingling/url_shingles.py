@@ -121,6 +121,7 @@ def url_shingles(
     Parameters
     ----------
     url : str
+        One URL, without white space around it.
     k : int
         Tokens per shingle, at least 1.
     stop_tokens : frozenset of str

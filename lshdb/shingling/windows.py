@@ -24,7 +24,7 @@ __all__ = ["Window", "cut_windows", "parse_window_key", "window_key"]
 
 
 class Window(NamedTuple):
-    """A window's document, and where it begins and ends (left out) there, in characters."""
+    """A document, and the start and end (exclusive) of a window in it, in characters."""
 
     document: str
     start: int
@@ -64,7 +64,7 @@ def window_key(document: str, start: int, end: int) -> str:
 
 
 def parse_window_key(key: str) -> Window | None:
-    """Return what a window's key says; None if it is not one."""
+    """Parse the key of a window; None if it is not one."""
     document, sign, place = key.rpartition("#")
     start, dash, end = place.partition("-")
     if not (sign and dash and place.isascii() and start.isdecimal() and end.isdecimal()):

@@ -3,7 +3,7 @@ r"""What a word is: text rules 2.
 A word is a maximal run of characters that Python's ``\w`` matches and of the combining marks that
 follow one of them (Unicode's categories Mn, Mc and Me): vowel signs, points and tone marks belong
 to their word. Without them three different Hindi sentences are one. A mark that follows no such
-character, such as one after a blank, is no part of a word.
+character, such as one after a blank, is not part of a word.
 
 In scripts that are written without spaces (Han, kana, Thai, Lao, Khmer, Burmese) such a run would
 be a whole sentence, so there each letter, digit or mark is a word of its own, with the marks of
@@ -145,7 +145,7 @@ def split_words(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return the first and last character (left out) of each word of a text as it was given; O(n).
+    """Return start and end (exclusive) of each word of a text that is not normalised; O(n).
 
     A default-ignorable character, which normalising takes out, cuts no word: it belongs to the word
     before it.
