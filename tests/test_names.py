@@ -23,7 +23,7 @@ CEILINGS = {
     "documents": 0.06,
     "ingest": 0.12,
     "kernel": 0.04,
-    "search": 0.12,
+    "search": 0.04,
     "signatures": 0.03,
     "spark": 0.12,
     "storage": 0.05,

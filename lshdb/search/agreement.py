@@ -57,28 +57,30 @@ class Agreement:
     agree: tuple[str, ...]
     differ: tuple[str, ...]
 
-    def allows(self, one: Profile, other: Profile) -> bool:
+    def allows(self, first: Profile, second: Profile) -> bool:
         """Return whether two documents may be a pair."""
         n_agree = len(self.agree)
-        for mine, theirs in zip(one[:n_agree], other[:n_agree], strict=True):
+        for mine, theirs in zip(first[:n_agree], second[:n_agree], strict=True):
             if mine != theirs and mine and theirs:
                 return False
         if not self.differ:
             return True
         return any(
             mine != theirs and mine and theirs
-            for mine, theirs in zip(one[n_agree:], other[n_agree:], strict=True)
+            for mine, theirs in zip(first[n_agree:], second[n_agree:], strict=True)
         )
 
     def profiles(self, snapshot: Snapshot, doc_ids: Sequence[int]) -> dict[int, Profile]:
         """Return the values of documents, by doc_id."""
         import orjson
 
-        found = snapshot.fields_of(doc_ids)
+        fields_of = snapshot.fields_of(doc_ids)
         nothing = self._profile({})
         return {
-            one: self._profile(orjson.loads(found[one])) if one in found else nothing
-            for one in doc_ids
+            doc_id: self._profile(orjson.loads(fields_of[doc_id]))
+            if doc_id in fields_of
+            else nothing
+            for doc_id in doc_ids
         }
 
     def _profile(self, fields: dict[str, Any]) -> Profile:
@@ -95,16 +97,16 @@ def check_agreement(
     ParameterError
         No document has such a field and no reader makes it, or one is named for both.
     """
-    asked = Agreement(_names("agree", agree), _names("differ", differ))
-    if not (asked.agree or asked.differ):
+    agreement = Agreement(_names("agree", agree), _names("differ", differ))
+    if not (agreement.agree or agreement.differ):
         return None
-    both = set(asked.agree) & set(asked.differ)
-    if both:
-        raise ParameterError(f"the field {min(both)!r} can either agree or differ, not both")
+    common = set(agreement.agree) & set(agreement.differ)
+    if common:
+        raise ParameterError(f"the field {min(common)!r} can either agree or differ, not both")
     with store.reading() as snapshot:
-        for name in (*asked.agree, *asked.differ):
+        for name in (*agreement.agree, *agreement.differ):
             require_field(snapshot, name)
-    return asked
+    return agreement
 
 
 def require_field(snapshot: Snapshot, name: str) -> None:
@@ -115,20 +117,20 @@ def require_field(snapshot: Snapshot, name: str) -> None:
     if name in REFERENCE_FIELDS or snapshot.has_field(name):
         return
     names = snapshot.field_names(_NAMES_SHOWN)
-    there = f"the kept fields are {', '.join(names)}" if names else "none are kept"
+    fields = f"the kept fields are {', '.join(names)}" if names else "none are kept"
     raise ParameterError(
-        f"no document has the kept field {name!r}; {there}",
+        f"no document has the kept field {name!r}; {fields}",
         hint="fields are kept by lshdb add --keep-fields; adding the same files again with it "
         "keeps them for documents that are there",
     )
 
 
-def _names(parameter: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    names = tuple(given.split(",") if isinstance(given, str) and given else given)
-    names = tuple(one.strip() if isinstance(one, str) else one for one in names)
-    if not all(isinstance(one, str) and one for one in names):
+def _names(parameter: str, fields: str | Iterable[str]) -> tuple[str, ...]:
+    names = tuple(fields.split(",") if isinstance(fields, str) and fields else fields)
+    names = tuple(name.strip() if isinstance(name, str) else name for name in names)
+    if not all(isinstance(name, str) and name for name in names):
         raise ParameterError(
-            f"{parameter} is {given!r:.200}, expected names of kept fields",
+            f"{parameter} is {fields!r:.200}, expected names of kept fields",
             hint="give one string, with commas between names, or a list",
         )
     return tuple(dict.fromkeys(names))
@@ -164,7 +166,7 @@ def normalised(name: str, value: object) -> str:
     value : JSON value
     """
     if isinstance(value, list):
-        return "|".join(normalised(name, one) for one in value)
+        return "|".join(normalised(name, item) for item in value)
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -179,10 +181,10 @@ def normalised(name: str, value: object) -> str:
 
 def _written_out(pages: str) -> str:
     """Return a range of pages with both numbers whole: ``e123-9`` as ``e123-e129``."""
-    found = _RANGE.fullmatch(pages)
-    if found is None:
+    match = _RANGE.fullmatch(pages)
+    if match is None:
         return pages
-    before, first, again, last = found.groups()
+    before, first, again, last = match.groups()
     if len(last) < len(first):
         last = first[: len(first) - len(last)] + last
     return f"{before}{first}-{again or before}{last}"

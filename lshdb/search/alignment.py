@@ -100,13 +100,13 @@ class Aligner:
         spans = np.array(word_spans(text), dtype=np.int64).reshape(-1, 2)
         if len(self._hashes) > _MOST_CACHED:
             self._hashes.clear()
-        known, hashed = self._hashes, []
+        hashes, hashed = self._hashes, []
         for start, end in spans.tolist():
             word = text[start:end]
-            value = known.get(word)
+            value = hashes.get(word)
             if value is None:
                 folded = normalise(word, self._steps)
-                value = known[word] = mmh3.hash64(folded.encode(), signed=False)[0]
+                value = hashes[word] = mmh3.hash64(folded.encode(), signed=False)[0]
             hashed.append(value)
         numbers = np.array(hashed, dtype=np.uint64)
         n_grams = max(len(numbers) - self.k + 1, 0)
@@ -116,12 +116,12 @@ class Aligner:
             grams += numbers[place : place + n_grams]
         return Words(text, spans[:, 0].copy(), spans[:, 1].copy(), grams)
 
-    def align(self, one: Words, other: Words, blocks: Iterable[Block]) -> list[Span]:
+    def align(self, words1: Words, words2: Words, blocks: Iterable[Block]) -> list[Span]:
         """Return the passages that two texts share in some blocks, each once, in order.
 
         Parameters
         ----------
-        one, other : Words
+        words1, words2 : Words
             The same object for the passages that a text repeats. The first of the two is then
             the earlier one, and they do not overlap.
         blocks : iterable of Block
@@ -133,33 +133,37 @@ class Aligner:
         list of Span
             Of at least a quarter of a window, or the best of a block.
         """
-        found: list[Span] = []
+        spans: list[Span] = []
         for block in blocks:
             near = Span(
-                *one.places(block.start1, block.end1), *other.places(block.start2, block.end2)
+                *words1.places(block.start1, block.end1), *words2.places(block.start2, block.end2)
             )
-            found += [span for span in self._near(one, other, near) if not _is_covered(span, found)]
-        return sorted(found)
+            spans += [
+                span for span in self._near(words1, words2, near) if not _is_covered(span, spans)
+            ]
+        return sorted(spans)
 
-    def _near(self, one: Words, other: Words, near: Span) -> list[Span]:
+    def _near(self, words1: Words, words2: Words, near: Span) -> list[Span]:
         """Return the passages around a place; look farther where one may go on."""
         reach = self._window
         while True:
             around = Span(
                 max(near.first1 - reach, 0),
-                min(near.last1 + reach, len(one.starts)),
+                min(near.last1 + reach, len(words1.starts)),
                 max(near.first2 - reach, 0),
-                min(near.last2 + reach, len(other.starts)),
+                min(near.last2 + reach, len(words2.starts)),
             )
             spans = [
                 span
-                for span in self._chains(one, other, around)
-                if one is not other or span.last1 <= span.first2
+                for span in self._chains(words1, words2, around)
+                if words1 is not words2 or span.last1 <= span.first2
             ]
-            found = [span for span in spans if self._is_long(span)] or spans[:1]
-            whole = Span(0, len(one.starts), 0, len(other.starts))
-            if around == whole or not any(self._may_go_on(span, around, whole) for span in found):
-                return found
+            long_spans = [span for span in spans if self._is_long(span)] or spans[:1]
+            whole = Span(0, len(words1.starts), 0, len(words2.starts))
+            if around == whole or not any(
+                self._may_go_on(span, around, whole) for span in long_spans
+            ):
+                return long_spans
             reach *= 2
 
     def _may_go_on(self, span: Span, around: Span, whole: Span) -> bool:
@@ -177,9 +181,9 @@ class Aligner:
         least = max(self._window // 4, self.k)
         return min(span.last1 - span.first1, span.last2 - span.first2) >= least
 
-    def _chains(self, one: Words, other: Words, around: Span) -> Iterator[Span]:
+    def _chains(self, words1: Words, words2: Words, around: Span) -> Iterator[Span]:
         """Yield chains of runs of equal words, the best first."""
-        runs = self._runs(one, other, around)
+        runs = self._runs(words1, words2, around)
         if not len(runs):
             return
         scores, before = self._scores(runs)
@@ -197,11 +201,11 @@ class Aligner:
             more = length + self.k - 1
             yield Span(left1, right1 + more, left2, right2 + more)
 
-    def _runs(self, one: Words, other: Words, around: Span) -> list[tuple[int, int, int]]:
+    def _runs(self, words1: Words, words2: Words, around: Span) -> list[tuple[int, int, int]]:
         """Return runs of equal k-grams: first word in either text, and number of k-grams."""
         lead = self.k - 1
-        left = one.grams[around.first1 : max(around.last1 - lead, around.first1)]
-        right = other.grams[around.first2 : max(around.last2 - lead, around.first2)]
+        left = words1.grams[around.first1 : max(around.last1 - lead, around.first1)]
+        right = words2.grams[around.first2 : max(around.last2 - lead, around.first2)]
         order = np.argsort(right, kind="stable")
         in_order = right[order]
         low = np.searchsorted(in_order, left, side="left")
@@ -211,7 +215,7 @@ class Aligner:
         offsets = np.arange(len(places1)) - np.repeat(np.cumsum(counts) - counts, counts)
         places2 = order[np.repeat(low, counts) + offsets] + around.first2
         places1 += around.first1
-        if one is other:
+        if words1 is words2:
             later = places2 > places1
             places1, places2 = places1[later], places2[later]
         if not len(places1):
@@ -232,7 +236,11 @@ class Aligner:
         near: list[int] = []  # earlier runs that may be continued
         for number, (place1, place2, length) in enumerate(runs):
             best, chosen = 0.0, -1
-            near = [one for one in near if place1 - runs[one][0] - runs[one][2] <= self._window]
+            near = [
+                run_number
+                for run_number in near
+                if place1 - runs[run_number][0] - runs[run_number][2] <= self._window
+            ]
             if len(near) > _MOST_NEAR:
                 near = sorted(sorted(near, key=scores.__getitem__)[-_MOST_NEAR // 2 :])
             for earlier in near:
@@ -250,36 +258,36 @@ class Aligner:
         return scores, before
 
 
-def _is_covered(span: Span, found: Sequence[Span]) -> bool:
+def _is_covered(span: Span, spans: Sequence[Span]) -> bool:
     """Return whether a passage lies mostly in one that is known, in both texts."""
 
     def shared(first: int, last: int, first_known: int, last_known: int) -> bool:
         return 2 * (min(last, last_known) - max(first, first_known)) > last - first
 
     return any(
-        shared(span.first1, span.last1, one.first1, one.last1)
-        and shared(span.first2, span.last2, one.first2, one.last2)
-        for one in found
+        shared(span.first1, span.last1, aligned.first1, aligned.last1)
+        and shared(span.first2, span.last2, aligned.first2, aligned.last2)
+        for aligned in spans
     )
 
 
 def merge_blocks(blocks: Iterable[Block]) -> list[Block]:
     """Join blocks that overlap or touch in both texts, as those along one passage do."""
-    done: list[Block] = []
+    merged: list[Block] = []
     grown: list[Block] = []
     for block in sorted(blocks):
         still: list[Block] = []
-        for other in grown:
-            if other.end1 < block.start1:
-                done.append(other)
-            elif other.start2 <= block.end2 and block.start2 <= other.end2:
+        for following in grown:
+            if following.end1 < block.start1:
+                merged.append(following)
+            elif following.start2 <= block.end2 and block.start2 <= following.end2:
                 block = Block(
-                    min(block.start1, other.start1),
-                    max(block.end1, other.end1),
-                    min(block.start2, other.start2),
-                    max(block.end2, other.end2),
+                    min(block.start1, following.start1),
+                    max(block.end1, following.end1),
+                    min(block.start2, following.start2),
+                    max(block.end2, following.end2),
                 )
             else:
-                still.append(other)
+                still.append(following)
         grown = [*still, block]
-    return sorted(done + grown)
+    return sorted(merged + grown)

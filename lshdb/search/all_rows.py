@@ -107,8 +107,8 @@ class _AllRows:
         self._rows, self._family, self._ids, self._workers = snapshot.vectors, family, ids, workers
         params = family.params
         a_row = max(8 * params.vector_columns, 8 * _ROWS_ASK)
-        held = min(_BLOCK_BYTES, memory // (4 * workers))
-        self._step = max(1, held // a_row)
+        block_bytes = min(_BLOCK_BYTES, memory // (4 * workers))
+        self._step = max(1, block_bytes // a_row)
 
     def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
         asking = self._ids if ids is None else ids
@@ -120,22 +120,22 @@ class _AllRows:
         screen = self._family.screen(own, least)
 
         def compare(first: int) -> tuple[Ids, Ids, Floats]:
-            some = self._ids[first : first + self._step]
-            rows = self._rows[some]
+            ids = self._ids[first : first + self._step]
+            rows = self._rows[ids]
             places, numbers = screen(rows)
             levels = np.empty(len(places))
             for start in range(0, len(places), _PAIRS):
                 part = slice(start, start + _PAIRS)
                 # Rows of one array are a sequence of points, without an object for each.
                 ones: Any = own[places[part]]
-                others: Any = rows[numbers[part]]
-                levels[part] = self._family.levels(ones, others)
+                twos: Any = rows[numbers[part]]
+                levels[part] = self._family.levels(ones, twos)
             keep = levels >= least
-            return places[keep], some[numbers[keep]], levels[keep]
+            return places[keep], ids[numbers[keep]], levels[keep]
 
         parts = range(0, len(self._ids), self._step)
-        with closing(work_ahead(compare, parts, workers=self._workers)) as done:
-            return _in_order(asking, done)
+        with closing(work_ahead(compare, parts, workers=self._workers)) as results:
+            return _in_order(asking, results)
 
 
 # Weights
@@ -150,9 +150,9 @@ class _Weights:
 
     def columns(self) -> tuple[NDArray[np.uint64], Ids, Floats]:
         """Return (hashes, owners, weights), sorted by hash."""
-        hashes = np.concatenate([np.empty(0, np.uint64), *(one for one, _ in self.points)])
-        weights = np.concatenate([np.empty(0), *(one for _, one in self.points)])
-        owners = np.repeat(np.arange(len(self.points)), [len(one) for one, _ in self.points])
+        hashes = np.concatenate([np.empty(0, np.uint64), *(column for column, _ in self.points)])
+        weights = np.concatenate([np.empty(0), *(column for _, column in self.points)])
+        owners = np.repeat(np.arange(len(self.points)), [len(column) for column, _ in self.points])
         order = np.argsort(hashes, kind="stable")
         return hashes[order], owners[order], weights[order]
 
@@ -172,8 +172,8 @@ class _AllWeights:
         asking = self._ids if ids is None else ids
         for first in range(0, len(asking), _ROWS_ASK):
             own = self._read(asking[first : first + _ROWS_ASK])
-            found = (self._near(own, *self._block(number), least) for number in self._numbers())
-            yield _in_order(own.ids, found)
+            results = (self._near(own, *self._block(number), least) for number in self._numbers())
+            yield _in_order(own.ids, results)
 
     def _numbers(self) -> range:
         return range(len(self._blocks))
@@ -182,17 +182,17 @@ class _AllWeights:
         """Return the bodies of a block and their elements; those of an only block are kept."""
         if self._only is not None:
             return self._only
-        held = self._read(self._ids[self._blocks[number]])
-        found = held, held.columns()
+        bodies = self._read(self._ids[self._blocks[number]])
+        block = bodies, bodies.columns()
         if len(self._blocks) == 1:
-            self._only = found
-        return found
+            self._only = block
+        return block
 
     def _near(
-        self, own: _Weights, held: _Weights, columns: Any, least: float
+        self, own: _Weights, stored: _Weights, columns: Any, least: float
     ) -> tuple[Ids, Ids, Floats]:
         hashes, owners, weights = columns
-        totals = np.bincount(owners, weights, minlength=len(held.ids))
+        totals = np.bincount(owners, weights, minlength=len(stored.ids))
 
         def compare(place: int) -> tuple[Ids, Ids, Floats]:
             point = own.points[place]
@@ -200,29 +200,29 @@ class _AllWeights:
             counts = np.searchsorted(hashes, point[0], side="right") - starts
             ends = np.cumsum(counts)
             among = np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
-            both = np.minimum(np.repeat(point[1], counts), weights[among])
-            common = np.bincount(owners[among], both, minlength=len(held.ids))
+            least_weights = np.minimum(np.repeat(point[1], counts), weights[among])
+            common = np.bincount(owners[among], least_weights, minlength=len(stored.ids))
             either = totals + point[1].sum() - common
             numbers = np.flatnonzero((common > 0) & (common >= (least - SLACK) * either))
-            others = [held.points[number] for number in numbers.tolist()]
-            levels = self._family.levels([point] * len(others), others)
+            stored_points = [stored.points[number] for number in numbers.tolist()]
+            levels = self._family.levels([point] * len(stored_points), stored_points)
             keep = levels >= least
             numbers = numbers[keep]
-            return np.full(len(numbers), place), held.ids[numbers], levels[keep]
+            return np.full(len(numbers), place), stored.ids[numbers], levels[keep]
 
-        with closing(work_ahead(compare, range(len(own.ids)), workers=self._workers)) as done:
-            parts = list(done)
+        with closing(work_ahead(compare, range(len(own.ids)), workers=self._workers)) as results:
+            parts = list(results)
         return _columns(parts)
 
     def _read(self, ids: Ids) -> _Weights:
-        found: dict[int, Any] = {}
+        points_of: dict[int, Any] = {}
         for group in grouped_bodies(self._snapshot.bodies_of_signatures(ids.tolist())):
             points = self._family.points(self._family.contents([body for _, body in group]))
-            found.update(zip((one for one, _ in group), points, strict=True))
-        missing = [one for one in ids.tolist() if one not in found]
+            points_of.update(zip((signature_id for signature_id, _ in group), points, strict=True))
+        missing = [signature_id for signature_id in ids.tolist() if signature_id not in points_of]
         if missing:
             raise missing_text(missing[0])
-        return _Weights(ids, [found[one] for one in ids.tolist()])
+        return _Weights(ids, [points_of[signature_id] for signature_id in ids.tolist()])
 
 
 def _columns(parts: Iterable[tuple[Ids, Ids, Floats]]) -> tuple[Ids, Ids, Floats]:

@@ -218,20 +218,20 @@ class AllTexts:
             ids, table = self._table(number)
 
             def compare(part: TextSets) -> Shared:
-                found = table.sharing(part.hashes, part.counts, most=most, **wish)
-                return Shared(part.ids, found[0], ids[found[1]], found[2])
+                columns = table.sharing(part.hashes, part.counts, most=most, **wish)
+                return Shared(part.ids, columns[0], ids[columns[1]], columns[2])
 
             return work_ahead(compare, parts, workers=self._workers)
 
         if len(self._blocks) == 1:
             yield from compared(0)
             return
-        held: list[list[Shared]] = [[] for _ in parts]
+        results: list[list[Shared]] = [[] for _ in parts]
         for number in range(len(self._blocks)):
-            for each, new in zip(held, compared(number), strict=True):
-                each.append(new)
+            for part_results, new in zip(results, compared(number), strict=True):
+                part_results.append(new)
         if self._blocks:
-            yield from (_best(each, most) for each in held)
+            yield from (_best(part_results, most) for part_results in results)
 
     def hashes_of(self, signature_id: int) -> Hashes:
         """Return the shingle hashes of the text of a signature."""
@@ -266,7 +266,9 @@ class AllTexts:
     def _shingled(self, group: Sequence[tuple[int, Any]]) -> TextSets:
         family = self._family
         hashes, counts = family.sets(family.contents([body for _, body in group]))
-        return TextSets(np.array([one for one, _ in group], dtype=np.int64), hashes, counts)
+        return TextSets(
+            np.array([signature_id for signature_id, _ in group], dtype=np.int64), hashes, counts
+        )
 
 
 def blocks_within(sizes: Ids, most: int) -> list[slice]:
@@ -300,11 +302,11 @@ def _in_order(sets: TextSets) -> TextSets:
     return TextSets(sets.ids[order], sets.hashes[places], counts)
 
 
-def _best(found: Sequence[Shared], most: int | None) -> Shared:
+def _best(results: Sequence[Shared], most: int | None) -> Shared:
     """Return the best of what blocks gave for the same texts, with all as good as the last."""
-    places = np.concatenate([one.places for one in found])
-    ids = np.concatenate([one.ids for one in found])
-    levels = np.concatenate([one.levels for one in found])
+    places = np.concatenate([shared.places for shared in results])
+    ids = np.concatenate([shared.ids for shared in results])
+    levels = np.concatenate([shared.levels for shared in results])
     order = np.lexsort((-levels, places))
     places, ids, levels = places[order], ids[order], levels[order]
     if most is not None and len(places):
@@ -313,7 +315,7 @@ def _best(found: Sequence[Shared], most: int | None) -> Shared:
         lasts = np.minimum(starts + most, ends) - 1
         keep = levels >= levels[lasts]
         places, ids, levels = places[keep], ids[keep], levels[keep]
-    return Shared(found[0].asking, places, ids, levels)
+    return Shared(results[0].asking, places, ids, levels)
 
 
 def contained_pairs(
@@ -346,16 +348,16 @@ def contained_pairs(
         )
         ids = shared.asking[shared.places].tolist()
         rows = zip(ids, shared.ids.tolist(), shared.levels.tolist(), strict=True)
-        found = (
+        pairs = (
             (key, other_key, level)
-            for one, other, level in rows
-            for doc_id, key, batch_id in documents[one]
-            for other_id, other_key, other_batch in documents[other]
+            for left, right, level in rows
+            for doc_id, key, batch_id in documents[left]
+            for other_id, other_key, other_batch in documents[right]
             if doc_id != other_id and (since is None or max(batch_id, other_batch) >= since)
         )
-        for chunk in in_chunks(found, LINES):
-            keys, others, levels = (list(column) for column in zip(*chunk, strict=True))
-            yield PairColumns(keys, others, levels, "exact")
+        for chunk in in_chunks(pairs, LINES):
+            keys, keys2, levels = (list(column) for column in zip(*chunk, strict=True))
+            yield PairColumns(keys, keys2, levels, "exact")
 
 
 class AllTextsSearch:
@@ -424,7 +426,9 @@ class AllTextsSearch:
     def _answers(self, queries: list[Hashes], left_out: list[int | None]) -> list[Answer]:
         n = len(queries)
         asking = TextSets(
-            np.arange(n), np.concatenate(queries), np.array([len(one) for one in queries], np.int64)
+            np.arange(n),
+            np.concatenate(queries),
+            np.array([len(query) for query in queries], np.int64),
         )
         # The document that asks may be the only one of its signature. Those that contain a text are
         # counted, too, as there is no order of which the first are enough.
@@ -440,15 +444,15 @@ class AllTextsSearch:
             hits: list[list[Hit]] = [[] for _ in shared.asking]
             own = [left_out[number] for number in shared.asking.tolist()]
             columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
-            for place, one, level in zip(*columns, strict=True):
+            for place, signature_id, level in zip(*columns, strict=True):
                 hits[place] += [
                     Hit(key, level, "exact")
-                    for doc_id, key, _ in documents[one]
+                    for doc_id, key, _ in documents[signature_id]
                     if doc_id != own[place]
                 ]
-            for each in hits:
-                each.sort(key=lambda hit: (-hit.similarity, hit.key))
-                found = Answer(each[: self._top], checked=len(self._texts.ids), recall=1.0)
-                found.truncated = len(each) - len(found) if self._is_part else 0
-                answers.append(found)
+            for ranked in hits:
+                ranked.sort(key=lambda hit: (-hit.similarity, hit.key))
+                answer = Answer(ranked[: self._top], checked=len(self._texts.ids), recall=1.0)
+                answer.truncated = len(ranked) - len(answer) if self._is_part else 0
+                answers.append(answer)
         return answers or [Answer(recall=1.0) for _ in queries]  # an index without texts

@@ -29,8 +29,8 @@ def component_roots(left: Ids, right: Ids) -> Ids:
     ndarray of int64, shape (n,)
     """
     nodes, roots = connect(left, right)
-    found: Ids = roots[np.searchsorted(nodes, left)]
-    return found
+    left_roots: Ids = roots[np.searchsorted(nodes, left)]
+    return left_roots
 
 
 def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
@@ -74,17 +74,17 @@ def spanning(left: Ids, right: Ids) -> Ids:
     return np.sort(hooks)
 
 
-def _hooked(m: int, one: Ids, other: Ids) -> tuple[Ids, Ids]:
+def _hooked(m: int, left: Ids, right: Ids) -> tuple[Ids, Ids]:
     """Return the root of each of m nodes, and the places of the pairs that hooked stars together.
 
     Of several pairs that would hook a star, that to the smallest root does; of equals, the first.
     """
-    n = len(one)
+    n = len(left)
     parent, hooks = np.arange(m), [np.empty(0, dtype=np.int64)]
     pairs = np.arange(n)
     never = np.iinfo(np.int64).max
     while len(pairs):
-        root1, root2 = parent[one[pairs]], parent[other[pairs]]
+        root1, root2 = parent[left[pairs]], parent[right[pairs]]
         differ = root1 != root2
         pairs, root1, root2 = pairs[differ], root1[differ], root2[differ]
         best = np.full(m, never)
@@ -140,18 +140,21 @@ def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
         )
     rank_left = by_id[np.searchsorted(nodes, left)]
     rank_right = by_id[np.searchsorted(nodes, right)]
-    ends, others = np.concatenate([rank_left, rank_right]), np.concatenate([rank_right, rank_left])
-    chosen = _independent(m, ends, others)
+    ends, far_ends = (
+        np.concatenate([rank_left, rank_right]),
+        np.concatenate([rank_right, rank_left]),
+    )
+    chosen = _independent(m, ends, far_ends)
     representative, pairs = np.arange(m), np.full(m, -1, dtype=np.int64)
-    given = np.flatnonzero(~chosen[ends] & chosen[others])
-    given = given[np.lexsort((others[given], ends[given]))]
-    given = given[np.flatnonzero(np.diff(ends[given], prepend=-1))]
-    representative[ends[given]] = others[given]
-    pairs[ends[given]] = given % n if n else given
+    represented = np.flatnonzero(~chosen[ends] & chosen[far_ends])
+    represented = represented[np.lexsort((far_ends[represented], ends[represented]))]
+    represented = represented[np.flatnonzero(np.diff(ends[represented], prepend=-1))]
+    representative[ends[represented]] = far_ends[represented]
+    pairs[ends[represented]] = represented % n if n else represented
     return nodes, order[representative[by_id]], pairs[by_id]
 
 
-def _independent(m: int, ends: Ids, others: Ids) -> NDArray[np.bool_]:
+def _independent(m: int, ends: Ids, far_ends: Ids) -> NDArray[np.bool_]:
     """Return which of m nodes the greedy choice in order takes, given each pair both ways round.
 
     In rounds over whole arrays: a node is taken as soon as no neighbour before it is undecided.
@@ -161,11 +164,11 @@ def _independent(m: int, ends: Ids, others: Ids) -> NDArray[np.bool_]:
     undecided = np.ones(m, dtype=bool)
     while undecided.any():
         first = np.full(m, m)
-        np.minimum.at(first, ends, others)
-        taken = undecided & (np.arange(m) < first)
-        chosen |= taken
-        undecided &= ~taken
-        undecided[others[taken[ends]]] = False
-        open_ = undecided[ends] & undecided[others]
-        ends, others = ends[open_], others[open_]
+        np.minimum.at(first, ends, far_ends)
+        fresh = undecided & (np.arange(m) < first)
+        chosen |= fresh
+        undecided &= ~fresh
+        undecided[far_ends[fresh[ends]]] = False
+        open_ = undecided[ends] & undecided[far_ends]
+        ends, far_ends = ends[open_], far_ends[open_]
     return chosen

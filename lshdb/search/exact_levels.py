@@ -58,10 +58,10 @@ def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterat
             yield links.left[places], links.right[places]
             start += len(places)
 
-    for (left, right), found in levels.of(blocks()):
-        keep = found >= threshold
+    for (left, right), exact in levels.of(blocks()):
+        keep = exact >= threshold
         if keep.any():
-            yield Edges(left[keep], right[keep], found[keep])
+            yield Edges(left[keep], right[keep], exact[keep])
 
 
 class ExactLevels(ABC):
@@ -113,7 +113,7 @@ class _TwoSources:
     ) -> Iterator[list[tuple[int, int, str, bytes]]]:
         """Yield those of the first index, then those of the second."""
         for side, source in enumerate(self._sources):
-            ids = [one >> 1 for one in signature_ids if one & 1 == side]
+            ids = [number >> 1 for number in signature_ids if number & 1 == side]
             for rows in source.packed_bodies_of_signatures(ids, n_bytes=n_bytes):
                 self._current = source
                 yield [(2 * row[0] + side, *row[1:]) for row in rows]
@@ -162,21 +162,21 @@ class LevelsAcross:
             A text is missing, or is not what was written.
         """
         order = np.lexsort((right, left))
-        found = np.empty(len(order))
-        ones, others = 2 * left[order], 2 * right[order] + 1
+        exact = np.empty(len(order))
+        ones, twos = 2 * left[order], 2 * right[order] + 1
 
         def blocks() -> Iterator[Block]:
             start = 0
             while start < len(order):
                 end = start + self._levels.block_pairs
-                yield ones[start:end], others[start:end]
+                yield ones[start:end], twos[start:end]
                 start = end
 
         start = 0
-        for (some, _), levels in self._levels.of(blocks()):
-            found[order[start : start + len(some)]] = levels
-            start += len(some)
-        return found
+        for (part, _), levels in self._levels.of(blocks()):
+            exact[order[start : start + len(part)]] = levels
+            start += len(part)
+        return exact
 
 
 def levels_between(
@@ -210,9 +210,12 @@ class _PointLevels(ExactLevels):
     def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
         for left, right in blocks:
             ids = np.stack([left, right], axis=1).reshape(-1).tolist()
-            found = self._points.get(list(dict.fromkeys(ids)))
-            ones, others = [found[one] for one in ids[0::2]], [found[one] for one in ids[1::2]]
-            yield (left, right), self._family.levels(ones, others)
+            points = self._points.get(list(dict.fromkeys(ids)))
+            ones, twos = (
+                [points[number] for number in ids[0::2]],
+                [points[number] for number in ids[1::2]],
+            )
+            yield (left, right), self._family.levels(ones, twos)
 
 
 @dataclass(slots=True)
@@ -259,10 +262,10 @@ class _Sets:
     def missing(self, ids: Iterable[int], block: int) -> list[int]:
         """Return which signatures have no place yet; the others stay until this block is done."""
         missing = []
-        for one in ids:
-            number = self._numbers.get(one)
+        for signature_id in ids:
+            number = self._numbers.get(signature_id)
             if number is None:
-                missing.append(one)
+                missing.append(signature_id)
             else:
                 self._needed[number // _GROUP_TEXTS] = block
         return missing
@@ -304,11 +307,11 @@ class _Sets:
 
     def compare(self, left: Ids, right: Ids) -> NDArray[np.float64]:
         """Return the similarities of pairs whose sets are there."""
-        one, other = (
+        left_numbers, right_numbers = (
             np.fromiter(map(self._numbers.__getitem__, ids.tolist()), np.int64, len(ids))
             for ids in (left, right)
         )
-        return compare_sets(self._parts, self._sets, one, other)
+        return compare_sets(self._parts, self._sets, left_numbers, right_numbers)
 
     def drop_oldest(self, block: int) -> None:
         """Drop groups until the memory suffices, but none that a later block needs."""
@@ -319,8 +322,8 @@ class _Sets:
                 return
             self._bytes -= self._parts[slot].nbytes
             self._parts[slot] = np.empty(0, dtype=np.uint64)
-            for one in self._ids[slot]:
-                del self._numbers[one]
+            for signature_id in self._ids[slot]:
+                del self._numbers[signature_id]
             self._ids[slot] = []
             self._free.append(slot)
 
@@ -367,9 +370,9 @@ class _SetLevels(ExactLevels):
         """Read the texts that are not in memory; the last group of a block says so."""
         for block in blocks:
             self._begun += 1
-            wanted = distinct(np.concatenate(block)).tolist()
+            ids = distinct(np.concatenate(block)).tolist()
             last = None
-            for group in self._groups(self._sets.missing(wanted, self._begun)):
+            for group in self._groups(self._sets.missing(ids, self._begun)):
                 if last is not None:
                     yield last
                 last = group
@@ -380,32 +383,32 @@ class _SetLevels(ExactLevels):
     def _groups(self, missing: list[int]) -> Iterator[_Group]:
         """Read some texts, in groups."""
         sets, block, n_found = self._sets, self._begun, 0
-        held: list[tuple[int, int, str, bytes]] = []
+        current: list[tuple[int, int, str, bytes]] = []
         room, codec = _GROUP_BYTES, WITHOUT_DICTIONARY
         for rows in self._source.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
             n_found += len(rows)
             fitting = self._source.codec_for(row[3] for row in rows)
-            if held and codec is not fitting:
-                yield sets.group(held, block, codec)
-                held, room = [], _GROUP_BYTES
+            if current and codec is not fitting:
+                yield sets.group(current, block, codec)
+                current, room = [], _GROUP_BYTES
             codec = fitting
             for row in rows:
                 size = size_of_body(row[3])
-                if held and (size is None or size > room or len(held) == _GROUP_TEXTS):
-                    yield sets.group(held, block, codec)
-                    held, room = [], _GROUP_BYTES
-                held.append(row)
+                if current and (size is None or size > room or len(current) == _GROUP_TEXTS):
+                    yield sets.group(current, block, codec)
+                    current, room = [], _GROUP_BYTES
+                current.append(row)
                 if size is not None:
                     room -= size
                     continue
                 _, doc_id, form, packed = row
                 length = partial(self._source.n_chars_of, doc_id)
-                group = sets.group(held, block, codec)
+                group = sets.group(current, block, codec)
                 group.body = codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
                 yield group
-                held, room = [], _GROUP_BYTES
-        if held:
-            yield sets.group(held, block, codec)
+                current, room = [], _GROUP_BYTES
+        if current:
+            yield sets.group(current, block, codec)
         if n_found < len(missing):
             message = f"the text of signature {min(sets.missing(missing, block))} is missing"
             raise DamageError(message, hint="run lshdb check")

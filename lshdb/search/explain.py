@@ -164,33 +164,37 @@ def _explain(
     with_shingles: bool,
 ) -> Explanation:
     params = family.params
-    one = _stored(snapshot, family, key1)
+    document1 = _stored(snapshot, family, key1)
     if key2 is not None:
-        other = _stored(snapshot, family, key2)
+        document2 = _stored(snapshot, family, key2)
     else:
-        other = _given(family, body if body is not None else "")
+        document2 = _given(family, body if body is not None else "")
 
     estimate: float | None = None
     matched: tuple[int, ...] = ()
     equal_slots = 0
-    if one.row is not None and other.row is not None:
+    if document1.row is not None and document2.row is not None:
         place = np.zeros(1, dtype=np.int64)
-        equal_slots = int(compare_rows(one.row, place, other.row, place, **params.cut).equal[0])
-        agree = matching_bands(one.row, other.row, **params.cut)
+        equal_slots = int(
+            compare_rows(document1.row, place, document2.row, place, **params.cut).equal[0]
+        )
+        agree = matching_bands(document1.row, document2.row, **params.cut)
         matched = tuple(np.flatnonzero(agree[0]).tolist())
         estimate = float(params.curve.levels(np.array([equal_slots / params.num_perm]))[0])
 
-    are_copies = estimate is not None and one.content_hash == other.content_hash
+    are_copies = estimate is not None and document1.content_hash == document2.content_hash
     shared, only1, only2 = (
-        _elements(family, one.content, other.content) if with_shingles else (None, None, None)
+        _elements(family, document1.content, document2.content)
+        if with_shingles
+        else (None, None, None)
     )
     exact: float | None = None
     if estimate is None:
         exact = 0.0
     elif are_copies:
         exact = params.curve.best
-    elif one.content is not None and other.content is not None:
-        exact = family.compare(one.content, other.content)
+    elif document1.content is not None and document2.content is not None:
+        exact = family.compare(document1.content, document2.content)
 
     similarity = exact if exact is not None else estimate or 0.0
     method = "signature" if exact is None else "exact"
@@ -264,18 +268,21 @@ def _elements(
     family: Family, left: Any, right: Any
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...] | None]:
     """Return the elements of both contents, of the left only, of the right only, if known."""
-    one = None if left is None else family.elements(left)
-    other = None if right is None else family.elements(right)
-    return (None, None, None) if one is None or other is None else _split(one, other)
+    elements1 = None if left is None else family.elements(left)
+    elements2 = None if right is None else family.elements(right)
+    if elements1 is None or elements2 is None:
+        return None, None, None
+    return _split(elements1, elements2)
 
 
 def _split(
     left: list[str], right: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Split elements into those of both, of the left only, of the right only, with counts."""
-    one, other = Counter(left), Counter(right)
+    counts1, counts2 = Counter(left), Counter(right)
     shared, only1, only2 = (
-        tuple(counts.elements()) for counts in (one & other, one - other, other - one)
+        tuple(counts.elements())
+        for counts in (counts1 & counts2, counts1 - counts2, counts2 - counts1)
     )
     return shared, only1, only2
 
@@ -332,7 +339,7 @@ def show_document(store: Store, family: Family, key: str) -> ShownDocument:
 
 def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, Any]:
     """Return stored texts by key; see :meth:`lshdb.Index.texts`."""
-    wanted = _keys(keys)
+    asked_keys = _keys(keys)
     params = store.params
     if params.kind.is_dense:
         raise TextNotStoredError(
@@ -344,25 +351,25 @@ def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str
             hint="join them from your own files by key",
         )
     with store.reading() as snapshot:
-        documents = snapshot.documents_of_keys(wanted)
+        documents = snapshot.documents_of_keys(asked_keys)
         names = {document.doc_id: key for key, document in documents.items()}
-        found = {
+        texts = {
             names[doc_id]: plain_tokens(body)
             for doc_id, body in snapshot.bodies_of_documents(list(names))
         }
         if params.window is not None:
-            found |= whole_texts(snapshot, [key for key in wanted if key not in found])
-        return found
+            texts |= whole_texts(snapshot, [key for key in asked_keys if key not in texts])
+        return texts
 
 
 def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return kept fields by key; see :meth:`lshdb.Index.fields`."""
-    wanted = _keys(keys)
+    names = _keys(keys)
     with store.reading() as snapshot:
-        documents = snapshot.documents_of_keys(wanted)
-        found = snapshot.fields_of([document.doc_id for document in documents.values()])
+        documents = snapshot.documents_of_keys(names)
+        fields_of = snapshot.fields_of([document.doc_id for document in documents.values()])
         return {
-            key: dict(orjson.loads(found.get(document.doc_id, "{}")))
+            key: dict(orjson.loads(fields_of.get(document.doc_id, "{}")))
             for key, document in documents.items()
         }
 
@@ -374,11 +381,11 @@ def _keys(keys: Iterable[str]) -> list[str]:
 
 def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
     document = snapshot.document(key)
-    others: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     if document.signature_id is not None:
-        others = tuple(
-            other
-            for doc_id, other, _ in snapshot.documents_of_signature(document.signature_id)
+        copies = tuple(
+            copy
+            for doc_id, copy, _ in snapshot.documents_of_signature(document.signature_id)
             if doc_id != document.doc_id
         )
     body = snapshot.body(document.doc_id)
@@ -389,6 +396,6 @@ def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
                 f"the vector of {key!r} is not the one written",
                 hint="run lshdb check, and then lshdb check --repair",
             )
-    kept = snapshot.fields_of([document.doc_id]).get(document.doc_id)
-    fields = {} if kept is None else dict(orjson.loads(kept))
-    return ShownDocument(document, body, others, params, fields)
+    fields_text = snapshot.fields_of([document.doc_id]).get(document.doc_id)
+    fields = {} if fields_text is None else dict(orjson.loads(fields_text))
+    return ShownDocument(document, body, copies, params, fields)

@@ -77,28 +77,28 @@ class JoinedPairs(PairListing):
         threshold: float | None,
         verify: str | None,
     ) -> None:
-        there = other.ask(current_store)
-        super().__init__(handle, other=str(there.path), threshold=threshold, verify=verify)
+        other_store = other.ask(current_store)
+        super().__init__(handle, other=str(other_store.path), threshold=threshold, verify=verify)
         level = asked_level(store, threshold, verify)
-        join_stores(store, there, family, threshold=level, verify=verify)
+        join_stores(store, other_store, family, threshold=level, verify=verify)
         self._other, self._threshold, self._verify = other, threshold, verify
 
     def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
         """Yield the pairs of one state of each index."""
-        there = self._other.ask(current_store)
+        other_store = self._other.ask(current_store)
         level = level_of(store.params, self._threshold)
-        found = join_stores(store, there, family, threshold=level, verify=self._verify)
-        yield from store.while_open(there.while_open(found))
+        blocks = join_stores(store, other_store, family, threshold=level, verify=self._verify)
+        yield from store.while_open(other_store.while_open(blocks))
 
 
 def join_stores(
-    here: Store, there: Store, family: Family, *, threshold: float, verify: str | None
+    here: Store, beside: Store, family: Family, *, threshold: float, verify: str | None
 ) -> Iterator[PairColumns]:
     """Yield all pairs of a document here and one there, at or above the threshold, each once.
 
     Parameters
     ----------
-    here, there : Store
+    here, beside : Store
         With equal parameters, except threshold, recall and whether texts are stored; may be one
         index.
     family : Family
@@ -122,20 +122,20 @@ def join_stores(
     """
     check_equal(
         (here.directory.path, here.params),
-        (there.directory.path, there.params),
+        (beside.directory.path, beside.params),
         may_differ=_MAY_DIFFER,
         hint="only indexes that were made with the same parameters can be joined; "
         "threshold, recall and stored texts may differ if bands and rows are equal",
     )
-    method = _method(verify, here, there)
-    for store in (here, there):
+    method = _method(verify, here, beside)
+    for store in (here, beside):
         store.require_signatures()
-    return _join(here, there, family, threshold=threshold, method=method)
+    return _join(here, beside, family, threshold=threshold, method=method)
 
 
-def _method(verify: str | None, here: Store, there: Store) -> str:
+def _method(verify: str | None, here: Store, beside: Store) -> str:
     """Return the method asked for, or the best that both have."""
-    without = next((each for each in (here, there) if not each.params.store_text), None)
+    without = next((store for store in (here, beside) if not store.params.store_text), None)
     if without is None:
         return choose_method(verify, here.params)
     if verify == "exact":
@@ -148,46 +148,50 @@ def _method(verify: str | None, here: Store, there: Store) -> str:
 
 
 def _join(
-    here: Store, there: Store, family: Family, *, threshold: float, method: str
+    here: Store, beside: Store, family: Family, *, threshold: float, method: str
 ) -> Iterator[PairColumns]:
-    with here.reading() as one, there.reading() as other:
-        verifier = _Verifier(one, other, family, threshold=threshold, method=method)
+    with here.reading() as snapshot1, beside.reading() as snapshot2:
+        verifier = _Verifier(snapshot1, snapshot2, family, threshold=threshold, method=method)
         is_distance = family.params.kind.is_distance
-        for mine, theirs in _common_buckets(one, other):
+        for mine, theirs in _common_buckets(snapshot1, snapshot2):
             for left, right, bands in _candidates(mine, theirs):
                 verified = verifier.verify(left, right, bands)
-                yield from columns_of(one, verified, method, there=other, is_distance=is_distance)
+                yield from columns_of(
+                    snapshot1, verified, method, beside=snapshot2, is_distance=is_distance
+                )
 
 
-def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
+def _common_buckets(here: Snapshot, beside: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
     """Yield buckets with a key in both, block by block: by merging, or by look-ups."""
-    if _is_small_beside(here, there):
-        yield from _looked_up(here, there)
-    elif _is_small_beside(there, here):
-        for theirs, mine in _looked_up(there, here):
+    if _is_small_beside(here, beside):
+        yield from _looked_up(here, beside)
+    elif _is_small_beside(beside, here):
+        for theirs, mine in _looked_up(beside, here):
             yield mine, theirs
     else:
-        yield from _common(here.postings.in_order(), there.postings.in_order())
+        yield from _common(here.postings.in_order(), beside.postings.in_order())
 
 
-def _is_small_beside(few: Snapshot, many: Snapshot) -> bool:
+def _is_small_beside(small: Snapshot, large: Snapshot) -> bool:
     """Return whether looking up all buckets of one is faster than reading the other."""
-    lookups = few.n_signatures * len(many.run_tables)
-    return bool(lookups * _LOOKUP_COST < many.n_signatures)
+    lookups = small.n_signatures * len(large.run_tables)
+    return bool(lookups * _LOOKUP_COST < large.n_signatures)
 
 
-def _looked_up(few: Snapshot, many: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
-    for block in few.postings.in_order():
+def _looked_up(small: Snapshot, large: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
+    for block in small.postings.in_order():
         starts = range(0, len(block.keys), _LOOKUP_KEYS)
-        found = (
-            many.postings.grouped_of(block.keys[start : start + _LOOKUP_KEYS]) for start in starts
+        looked_up = (
+            large.postings.grouped_of(block.keys[start : start + _LOOKUP_KEYS]) for start in starts
         )
-        yield from _common(iter([block]), (each for each in found if len(each.keys)))
+        yield from _common(iter([block]), (buckets for buckets in looked_up if len(buckets.keys)))
 
 
-def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple[Buckets, Buckets]]:
+def _common(
+    here: Iterator[Buckets], beside: Iterator[Buckets]
+) -> Iterator[tuple[Buckets, Buckets]]:
     """Yield buckets with a key in both, block by block, from two streams in order."""
-    left, right = next(here, None), next(there, None)
+    left, right = next(here, None), next(beside, None)
     while left is not None and right is not None:
         _, mine, theirs = np.intersect1d(
             left.keys, right.keys, assume_unique=True, return_indices=True
@@ -199,7 +203,7 @@ def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple
         if last <= its_last:
             left = next(here, None)
         if its_last <= last:
-            right = next(there, None)
+            right = next(beside, None)
 
 
 def _candidates(mine: Buckets, theirs: Buckets) -> Iterator[tuple[Ids, Ids, Ids]]:
@@ -281,40 +285,40 @@ class _Verifier:
         if self._is_small:
             self._taken[places[fresh][is_first]] = names[fresh][is_first]
         keep = is_first & suffices
-        found = _Found(left[keep], right[keep], estimates[keep])
+        pairs = _Found(left[keep], right[keep], estimates[keep])
         if self._across is not None:
-            return self._check_texts(found, self._across)
-        return self._check_exactly(found) if self._method == "exact" else found
+            return self._check_texts(pairs, self._across)
+        return self._check_exactly(pairs) if self._method == "exact" else pairs
 
-    def _check_texts(self, found: _Found, across: LevelsAcross) -> _Found:
+    def _check_texts(self, pairs: _Found, across: LevelsAcross) -> _Found:
         """Keep the pairs that suffice by their texts; signatures without documents have none."""
-        left, right = found.left, found.right
+        left, right = pairs.left, pairs.right
         is_held = ~(contains(self._dead[0], left) | contains(self._dead[1], right))
         left, right = left[is_held], right[is_held]
         levels = across.of(left, right)
         keep = levels >= self._threshold
         return _Found(left[keep], right[keep], levels[keep])
 
-    def _check_exactly(self, found: _Found) -> _Found:
-        levels = np.full(len(found.left), -np.inf)
+    def _check_exactly(self, pairs: _Found) -> _Found:
+        levels = np.full(len(pairs.left), -np.inf)
         # In order of the left text, a few at a time: the caches then hold what the next ones need.
-        order = np.lexsort((found.right, found.left))
+        order = np.lexsort((pairs.right, pairs.left))
         for start in range(0, len(order), _EXACT_PAIRS):
             places = order[start : start + _EXACT_PAIRS]
-            left, right = found.left[places].tolist(), found.right[places].tolist()
+            left, right = pairs.left[places].tolist(), pairs.right[places].tolist()
             mine, theirs = (
                 self._of(number, ids) for number, ids in enumerate((set(left), set(right)))
             )
-            both = [
-                (place, mine[one], theirs[other])
-                for place, one, other in zip(places.tolist(), left, right, strict=True)
-                if one in mine and other in theirs
+            bodies = [
+                (place, mine[left_id], theirs[right_id])
+                for place, left_id, right_id in zip(places.tolist(), left, right, strict=True)
+                if left_id in mine and right_id in theirs
             ]
-            if both:
-                held, ones, others = zip(*both, strict=True)
-                levels[list(held)] = self._family.levels(ones, others)
+            if bodies:
+                checked, ones, twos = zip(*bodies, strict=True)
+                levels[list(checked)] = self._family.levels(ones, twos)
         keep = levels >= self._threshold
-        return _Found(found.left[keep], found.right[keep], levels[keep])
+        return _Found(pairs.left[keep], pairs.right[keep], levels[keep])
 
     def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
         """Return points of one index's signatures; fewer if documents were all replaced."""

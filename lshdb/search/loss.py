@@ -140,19 +140,19 @@ def warn_unchecked(unchecked: PairCount | None) -> None:
         )
 
 
-def loss_of(lost: PairCount, found: PairCount) -> Loss:
+def loss_of(lost: PairCount, verified: PairCount) -> Loss:
     """Return the loss for a number of lost pairs and one of found pairs."""
 
-    def share(one: float, other: float) -> float:
-        return one / (one + other) if one else 0.0
+    def share(part: float, rest: float) -> float:
+        return part / (part + rest) if part else 0.0
 
     return Loss(
         lost.value,
-        share(lost.value, found.value),
-        share(lost.low, found.high),
-        share(lost.high, found.low),
-        lost.is_exact and found.is_exact,
-        lost.n_sampled + found.n_sampled,
+        share(lost.value, verified.value),
+        share(lost.low, verified.high),
+        share(lost.high, verified.low),
+        lost.is_exact and verified.is_exact,
+        lost.n_sampled + verified.n_sampled,
     )
 
 
@@ -175,16 +175,16 @@ class DocumentCounts:
     @classmethod
     def of(cls, snapshot: Snapshot, *, since: int | None = None) -> DocumentCounts:
         """Count those of an index; with ``since``, documents from that batch on are new."""
-        held = np.ones(snapshot.n_signatures, dtype=np.int64)
-        held[snapshot.edges.dead()] = 0
+        with_document = np.ones(snapshot.n_signatures, dtype=np.int64)
+        with_document[snapshot.edges.dead()] = 0
         ids, counts = snapshot.copy_counts()
-        held[ids] = counts
+        with_document[ids] = counts
         if since is None:
-            return cls(held, held)
+            return cls(with_document, with_document)
         new = np.zeros(snapshot.n_signatures, dtype=np.int64)
         ids, counts = snapshot.new_counts(since)
         new[ids] = counts
-        return cls(held, new)
+        return cls(with_document, new)
 
     def pairs(self, left: Ids, right: Ids) -> Ids:
         """Return how many pairs of documents each pair of signatures stands for."""
@@ -219,9 +219,9 @@ class PairFrame:
         if not len(buckets.keys):
             return
         starts = np.cumsum(buckets.sizes) - buckets.sizes
-        held, new = self.counts.held[buckets.members], self.counts.new[buckets.members]
-        sizes = np.add.reduceat(((held > 0) | (new > 0)).astype(np.int64), starts)
-        masses = np.add.reduceat(held, starts).astype(np.float64)
+        documents, new = self.counts.held[buckets.members], self.counts.new[buckets.members]
+        sizes = np.add.reduceat(((documents > 0) | (new > 0)).astype(np.int64), starts)
+        masses = np.add.reduceat(documents, starts).astype(np.float64)
         masses *= np.add.reduceat(new, starts)
         masses[sizes < 2] = 0.0
         self._columns.append((buckets.keys, sizes, masses))
@@ -230,7 +230,7 @@ class PairFrame:
         """Return (keys, sizes, masses), in order of key."""
         if not self._columns:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        keys, sizes, masses = (np.concatenate(each) for each in zip(*self._columns, strict=True))
+        keys, sizes, masses = (np.concatenate(parts) for parts in zip(*self._columns, strict=True))
         order = np.argsort(keys)
         return keys[order], sizes[order], masses[order]
 
@@ -295,13 +295,13 @@ def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Los
         if not state.hot_buckets:
             return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
         lowest = max(lowest, state.threshold)
-        known = _KNOWN.get(store)
-        if known is None or known[:2] != (state, lowest):
-            found = stored_loss(snapshot, family, state, threshold=lowest)
-            if found is None:
+        remembered = _KNOWN.get(store)
+        if remembered is None or remembered[:2] != (state, lowest):
+            loss = stored_loss(snapshot, family, state, threshold=lowest)
+            if loss is None:
                 return None
-            known = _KNOWN[store] = (state, lowest, found)
-        return known[2]
+            remembered = _KNOWN[store] = (state, lowest, loss)
+        return remembered[2]
 
 
 def stored_loss(
@@ -347,10 +347,10 @@ def stored_loss(
     )  # fmt: skip
     if lost is None:
         return None
-    found = counts.pairs_of_copies()
+    n_verified = counts.pairs_of_copies()
     for edges in tables.edges(threshold):
-        found += int((counts.held[edges.left] * counts.held[edges.right]).sum())
-    return loss_of(lost, PairCount(found, found, found, True, 0))
+        n_verified += int((counts.held[edges.left] * counts.held[edges.right]).sum())
+    return loss_of(lost, PairCount(n_verified, n_verified, n_verified, True, 0))
 
 
 def estimate_pairs(
@@ -414,26 +414,26 @@ class _Search:
         self._random = np.random.default_rng([seed, family.params.seed])
 
     def amount(self) -> PairCount:
-        some = np.flatnonzero(self._masses > 0)
-        if not len(some):
+        buckets = np.flatnonzero(self._masses > 0)
+        if not len(buckets):
             return PairCount(0.0, 0.0, 0.0, True, 0)
         most = COUNTED if self._snapshot.has_signatures else COUNTED // 100
-        if int((self._sizes[some] * (self._sizes[some] - 1) // 2).sum()) <= most:
-            return self._counted(some)
-        return self._sampled(some)
+        if int((self._sizes[buckets] * (self._sizes[buckets] - 1) // 2).sum()) <= most:
+            return self._counted(buckets)
+        return self._sampled(buckets)
 
     # All pairs
 
-    def _counted(self, some: Ids) -> PairCount:
+    def _counted(self, chosen: Ids) -> PairCount:
         """Compare all pairs by signature, and draw only from those whose texts must be read."""
         names = [np.empty(0, dtype=np.uint64)]
-        for start in range(0, len(some), _KEYS):
-            buckets = self._read(self._keys[some[start : start + _KEYS]])
+        for start in range(0, len(chosen), _KEYS):
+            buckets = self._read(self._keys[chosen[start : start + _KEYS]])
             for left, right, _ in pairs_of_buckets(buckets, None):
                 names.append(_named(left, right))
         left, right = _ends(distinct(np.concatenate(names)))
-        wanted = self._counts.pairs(left, right) > 0
-        left, right = left[wanted], right[wanted]
+        is_pair = self._counts.pairs(left, right) > 0
+        left, right = left[is_pair], right[is_pair]
         keep, _ = self._screened(left, right)
         left, right = left[keep], right[keep]
         weights = self._counts.pairs(left, right).astype(np.float64)
@@ -444,15 +444,15 @@ class _Search:
         n = self._most_verified(left, right)
         places = np.searchsorted(np.cumsum(weights), self._random.random(n) * weights.sum())
         n_hits = int(self._are_pairs(left[places], right[places]).sum())
-        each = weights.sum() / n
-        value, low, high = interval(np.full(n_hits, each), each)
+        weight = weights.sum() / n
+        value, low, high = interval(np.full(n_hits, weight), weight)
         return PairCount(value, low, min(high, float(weights.sum())), False, n)
 
     # A sample
 
-    def _sampled(self, some: Ids) -> PairCount:
-        classes = np.log2(self._sizes[some]).astype(np.int64) // 2
-        strata = [some[classes == one] for one in distinct(classes).tolist()]
+    def _sampled(self, buckets: Ids) -> PairCount:
+        classes = np.log2(self._sizes[buckets]).astype(np.int64) // 2
+        strata = [buckets[classes == stratum] for stratum in distinct(classes).tolist()]
         hits, largest, n_sampled = [], 0.0, 0
         for places in strata:
             weights, most, n = self._stratum(places, len(strata))
@@ -460,14 +460,16 @@ class _Search:
             largest = max(largest, most)
             n_sampled += n
         value, low, high = interval(np.concatenate(hits), largest)
-        return PairCount(value, low, min(high, float(self._masses[some].sum())), False, n_sampled)
+        return PairCount(
+            value, low, min(high, float(self._masses[buckets].sum())), False, n_sampled
+        )
 
     def _stratum(self, places: Ids, n_strata: int) -> tuple[NDArray[np.float64], float, int]:
         """Return weights of the hits, the largest possible weight, and the number of draws."""
         draws = _Draws(self, places, _READ // n_strata)
         n_wanted = max(self._most_kept // n_strata, 200)
         n_most = DRAWN // n_strata if self._snapshot.has_signatures else n_wanted
-        found: list[tuple[Ids, Ids, NDArray[np.float64], Ids]] = []
+        columns: list[tuple[Ids, Ids, NDArray[np.float64], Ids]] = []
         n, n_found = 0, 0
         while n < n_most and n_found < n_wanted:
             left, right, units = draws.take(n)
@@ -476,12 +478,12 @@ class _Search:
             left, right, units = left[differ], right[differ], units[differ]
             keep, shared = self._screened(left, right)
             left, right, units = left[keep], right[keep], units[keep]
-            held, new = self._counts.held, self._counts.new
-            often = new[left] * held[right] + new[right] * held[left]
+            documents, new = self._counts.held, self._counts.new
+            often = new[left] * documents[right] + new[right] * documents[left]
             values = self._counts.pairs(left, right) / (often * shared)
-            found.append((left, right, values, units))
+            columns.append((left, right, values, units))
             n_found += len(left)
-        left, right, values, units = (np.concatenate(each) for each in zip(*found, strict=True))
+        left, right, values, units = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         n_read = 2 * n_wanted
         if self._method == "exact":
             n_read = 1 + self._most_verified(left, right) // n_strata
@@ -491,12 +493,12 @@ class _Search:
             left, right, units = left[chosen], right[chosen], units[chosen]
             values, thinned = values[chosen], n_found / n_read
         hit = self._are_pairs(left, right)
-        each = draws.mass / n * thinned
+        weight = draws.mass / n * thinned
         _, unit = np.unique(units[hit], return_inverse=True)
-        totals = np.bincount(unit.reshape(-1), weights=values[hit] * each).astype(np.float64)
+        totals = np.bincount(unit.reshape(-1), weights=values[hit] * weight).astype(np.float64)
         # A pair is drawn either way round, and then counts half; with new documents it may not.
         of_draw = 0.5 if self._counts.new is self._counts.held else 1.0
-        return totals, each * of_draw * draws.n_of_unit(n), n
+        return totals, weight * of_draw * draws.n_of_unit(n), n
 
     def draw(self, n: int) -> NDArray[np.float64]:
         """Return random numbers from 0 up to 1."""
@@ -516,14 +518,14 @@ class _Search:
 
     def _screened_some(self, left: Ids, right: Ids) -> tuple[NDArray[np.bool_], Ids]:
         rows, places = self._rows(np.concatenate([left, right]))
-        one, other = places[: len(left)], places[len(left) :]
-        agreement = compare_rows(rows, one, rows, other, **self._params.cut)
+        left_rows, right_rows = places[: len(left)], places[len(left) :]
+        agreement = compare_rows(rows, left_rows, rows, right_rows, **self._params.cut)
         _, suffices = estimate(
             agreement, self._params, method=self._method, threshold=self._threshold
         )
         keep = np.flatnonzero(suffices & (agreement.matched > 0))
-        agree = matching_bands(rows[one[keep]], rows[other[keep]], **self._params.cut)
-        keys = bucket_keys(rows[one[keep]], **self._params.cut)
+        agree = matching_bands(rows[left_rows[keep]], rows[right_rows[keep]], **self._params.cut)
+        keys = bucket_keys(rows[left_rows[keep]], **self._params.cut)
         is_inside = np.zeros_like(agree)
         is_inside[agree] = contains(self._keys, keys[agree])
         shared = is_inside.sum(axis=1)
@@ -539,9 +541,9 @@ class _Search:
     def _rows(self, ids: Ids) -> tuple[NDArray[np.uint32], Ids]:
         if self._snapshot.has_signatures:
             return self._snapshot.signatures.among(ids)
-        wanted = distinct(ids)
-        rows = signed_anew(self._snapshot, self._family, wanted)
-        return rows, np.searchsorted(wanted, ids)
+        distinct_ids = distinct(ids)
+        rows = signed_anew(self._snapshot, self._family, distinct_ids)
+        return rows, np.searchsorted(distinct_ids, ids)
 
     def _are_pairs(self, left: Ids, right: Ids) -> NDArray[np.bool_]:
         """Return which pairs that passed their signatures are at the threshold."""
@@ -551,10 +553,10 @@ class _Search:
         names = distinct(drawn)
         edges = Edges(*_ends(names), np.zeros(len(names)))
         levels = levels_between(self._snapshot, self._family, most_bytes=_MEMORY)
-        held = [np.empty(0, dtype=np.uint64)]
+        hashes = [np.empty(0, dtype=np.uint64)]
         for verified in check_exactly(levels, edges, self._threshold):
-            held.append(_named(verified.left, verified.right))
-        result: NDArray[np.bool_] = np.isin(drawn, np.concatenate(held))
+            hashes.append(_named(verified.left, verified.right))
+        result: NDArray[np.bool_] = np.isin(drawn, np.concatenate(hashes))
         return result
 
     def _most_verified(self, left: Ids, right: Ids) -> int:
@@ -569,8 +571,8 @@ class _Search:
 
     def _read(self, keys: Ids) -> Buckets:
         """Return some buckets, with the signatures that take part."""
-        there = (self._counts.held > 0) | (self._counts.new > 0)
-        return with_members(self._snapshot.postings.grouped_of(keys), there)
+        has_document = (self._counts.held > 0) | (self._counts.new > 0)
+        return with_members(self._snapshot.postings.grouped_of(keys), has_document)
 
 
 class _Draws:
@@ -589,9 +591,9 @@ class _Draws:
             n = max(_FEWEST_BUCKETS, int(most_read / ((masses * sizes).sum() / self.mass)))
             picked = np.searchsorted(np.cumsum(masses), search.draw(n) * self.mass)
             picked = np.minimum(picked, len(keys) - 1)
-            kept, self._picked = np.unique(picked, return_inverse=True)
+            distinct_buckets, self._picked = np.unique(picked, return_inverse=True)
             self._picked = self._picked.reshape(-1)
-            keys, masses = keys[kept], masses[kept]
+            keys, masses = keys[distinct_buckets], masses[distinct_buckets]
         parts = [search._read(keys[at : at + _KEYS]) for at in range(0, len(keys), _KEYS)]
         self._members = np.concatenate([part.members for part in parts])
         self._ends = np.cumsum(np.concatenate([part.sizes for part in parts]))
@@ -612,9 +614,9 @@ class _Draws:
             buckets = np.minimum(buckets, len(self._masses) - 1)
         else:
             units, buckets = np.arange(len(self._picked)), self._picked
-        one = self._members[self._places(self._new, buckets)]
-        other = self._members[self._places(self._held, buckets)]
-        return np.minimum(one, other), np.maximum(one, other), units
+        first = self._members[self._places(self._new, buckets)]
+        second = self._members[self._places(self._held, buckets)]
+        return np.minimum(first, second), np.maximum(first, second), units
 
     def _places(self, sums: Ids, buckets: Ids) -> Ids:
         """Draw a document of each bucket; return the place of its signature."""
@@ -626,14 +628,14 @@ class _Draws:
         return places
 
 
-def with_members(buckets: Buckets, wanted: NDArray[np.bool_]) -> Buckets:
+def with_members(buckets: Buckets, is_member: NDArray[np.bool_]) -> Buckets:
     """Return the buckets with only the wanted signatures (bool, shape (n_signatures,))."""
     if not len(buckets.keys):
         return buckets
-    kept = wanted[buckets.members]
+    stays = is_member[buckets.members]
     starts = np.cumsum(buckets.sizes) - buckets.sizes
-    sizes = np.add.reduceat(kept.astype(np.int64), starts)
-    return Buckets(buckets.keys, sizes, buckets.members[kept])
+    sizes = np.add.reduceat(stays.astype(np.int64), starts)
+    return Buckets(buckets.keys, sizes, buckets.members[stays])
 
 
 def _named(left: Ids, right: Ids) -> NDArray[np.uint64]:

@@ -149,7 +149,7 @@ class MeasuredRecall:
     @property
     def lost(self) -> int:
         """Pairs that were not found although they should be: the index is damaged."""
-        return sum(one.lost for one in self.slices)
+        return sum(part.lost for part in self.slices)
 
     @property
     def is_kept(self) -> bool | None:
@@ -161,16 +161,16 @@ class MeasuredRecall:
         """
         if self.at_threshold < self.promise - _KEPT:
             return False
-        kept = [one.is_kept for one in (self.total, *self.slices)]
-        return None if self.total.recall is None else False not in kept
+        promises = [part.is_kept for part in (self.total, *self.slices)]
+        return None if self.total.recall is None else False not in promises
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the slices as dicts, for ``pandas.DataFrame`` and its like."""
-        return [_record(one) for one in self.slices]
+        return [_record(part) for part in self.slices]
 
 
-def _record(one: RecallSlice) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in fields(one)}
+def _record(part: RecallSlice) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def wilson(share: float, n: float, z: float = _Z) -> tuple[float, float]:
@@ -291,14 +291,14 @@ def slice_edges(params: IndexParams, lowest: float, level: float) -> Floats:
     return np.array(sorted(edges - near))
 
 
-def _drawn(held: Ids, sample: int | None, seed: int) -> Ids:
+def _drawn(counts: Ids, sample: int | None, seed: int) -> Ids:
     """Draw documents that have a signature; return how many were drawn of each."""
-    n = int(held.sum())
+    n = int(counts.sum())
     if sample is None or sample >= n:
-        return held.copy()
+        return counts.copy()
     places = np.random.default_rng(seed).choice(n, size=sample, replace=False)
-    owners = np.searchsorted(np.cumsum(held), places, side="right")
-    return np.bincount(owners, minlength=len(held)).astype(np.int64)
+    owners = np.searchsorted(np.cumsum(counts), places, side="right")
+    return np.bincount(owners, minlength=len(counts)).astype(np.int64)
 
 
 class _Measuring:
@@ -337,47 +337,49 @@ class _Measuring:
             self._snapshot, self._family, self._ids, workers=self._workers, memory=self._memory // 2
         )
         is_all = len(self._asking) == len(self._ids)
-        asked = None if is_all else self._asking
-        held: list[Shared] = []
+        asking_ids = None if is_all else self._asking
+        results: list[Shared] = []
         n_held = n_done = 0
-        for shared in bodies.sharing_with(asked, least=float(self._edges[0])):
-            held.append(shared)
+        for shared in bodies.sharing_with(asking_ids, least=float(self._edges[0])):
+            results.append(shared)
             n_held += len(shared.ids)
             if n_held > _PAIRS:
-                self._compare(held)
-                held, n_held = [], 0
+                self._compare(results)
+                results, n_held = [], 0
             n_done += len(shared.asking)
             if on_progress is not None:
                 on_progress(n_done)
-        if held:
-            self._compare(held)
+        if results:
+            self._compare(results)
 
     def _count_copies(self) -> None:
         """Count pairs of one signature: they are found, but for groups over the cap."""
-        held, drawn = (one[self._asking] for one in (self._counts.held, self._counts.new))
-        rest = held - drawn
-        pairs = held * (held - 1) // 2 - rest * (rest - 1) // 2
+        documents, drawn = (
+            counts[self._asking] for counts in (self._counts.held, self._counts.new)
+        )
+        rest = documents - drawn
+        pairs = documents * (documents - 1) // 2 - rest * (rest - 1) // 2
         self._pairs[:, -1] += pairs
-        is_found = np.ones(len(held), bool) if self.most is None else held <= self.most
+        is_found = np.ones(len(documents), bool) if self.most is None else documents <= self.most
         self._found[:, -1] += pairs * is_found
         self._missed[_LEFT_OUT, -1] += int(pairs[~is_found].sum())
         self._expected[-1] += float(pairs.sum())
 
     def _compare(self, parts: list[Shared]) -> None:
         """Ask the index for the pairs that there are, and add up what it finds."""
-        asking = np.concatenate([one.asking for one in parts])
-        ones = np.concatenate([one.asking[one.places] for one in parts])
-        others = np.concatenate([one.ids for one in parts])
-        levels = np.concatenate([one.levels for one in parts])
+        asking = np.concatenate([shared.asking for shared in parts])
+        ones = np.concatenate([shared.asking[shared.places] for shared in parts])
+        twos = np.concatenate([shared.ids for shared in parts])
+        levels = np.concatenate([shared.levels for shared in parts])
         # Of two that both ask, each finds the other.
-        once = (ones < others) | ((ones > others) & (self._counts.new[others] == 0))
-        ones, others, levels = ones[once], others[once], levels[once]
-        left, right = np.minimum(ones, others), np.maximum(ones, others)
+        once = (ones < twos) | ((ones > twos) & (self._counts.new[twos] == 0))
+        ones, twos, levels = ones[once], twos[once], levels[once]
+        left, right = np.minimum(ones, twos), np.maximum(ones, twos)
         order = np.lexsort((right, left))
-        ones, left, right, levels = (each[order] for each in (ones, left, right, levels))
-        found = self._are_found(np.sort(asking), left, right, levels)
-        self._add(np.searchsorted(self._asking, ones), left, right, levels, found)
-        self._explain(left[~found], right[~found], levels[~found])
+        ones, left, right, levels = (column[order] for column in (ones, left, right, levels))
+        is_found = self._are_found(np.sort(asking), left, right, levels)
+        self._add(np.searchsorted(self._asking, ones), left, right, levels, is_found)
+        self._explain(left[~is_found], right[~is_found], levels[~is_found])
         nodes, roots = connect(*np.concatenate([self._joined, [left, right]], axis=1))
         self._joined = np.stack([nodes, roots])
 
@@ -385,9 +387,9 @@ class _Measuring:
         """Return which pairs, in order, the postings bring to their verification."""
         n = self._snapshot.n_signatures
         names = left * n + right
-        found = np.zeros(len(names), dtype=bool)
+        is_found = np.zeros(len(names), dtype=bool)
         if not len(names):
-            return found
+            return is_found
         lowest = float(self._edges[0])
         is_all = len(asking) == len(self._ids)
         least = self._params.curve.at_share(
@@ -398,23 +400,23 @@ class _Measuring:
             new=None if is_all else asking, most=self.most, left_out=LeftOut(self.most),
             memory=self._memory // 2, workers=self._workers,
         )  # fmt: skip
-        for some in links:
-            ids = some.left * n + some.right
+        for block in links:
+            ids = block.left * n + block.right
             places = np.minimum(np.searchsorted(names, ids), len(names) - 1)
             is_true = names[places] == ids
-            places, estimates = places[is_true], some.similarities[is_true]
+            places, estimates = places[is_true], block.similarities[is_true]
             if self._snapshot.has_signatures:  # else nothing is dropped before its text is read
                 places = places[(levels[places] < self._level) | (estimates >= least - 1e-12)]
-            found[places] = True
-        return found
+            is_found[places] = True
+        return is_found
 
     def _add(
-        self, asked: Ids, left: Ids, right: Ids, levels: Floats, found: NDArray[np.bool_]
+        self, asking_ids: Ids, left: Ids, right: Ids, levels: Floats, is_found: NDArray[np.bool_]
     ) -> None:
         slices = self._slices_of(levels)
         pairs = self._counts.pairs(left, right)
-        np.add.at(self._pairs, (asked, slices), pairs)
-        np.add.at(self._found, (asked, slices), pairs * found)
+        np.add.at(self._pairs, (asking_ids, slices), pairs)
+        np.add.at(self._found, (asking_ids, slices), pairs * is_found)
         values, places = np.unique(levels, return_inverse=True)
         chances = np.array([self._chance(level) for level in values.tolist()])
         if len(values):
@@ -435,9 +437,11 @@ class _Measuring:
             rows, ids = self._rows_of(np.concatenate([left[part], right[part]]))
             n = len(left[part])
             overlap = compare_rows(rows, ids[:n], rows, ids[n:], **params.cut)
-            asked = np.where(levels[part] >= self._level, self._level, self._edges[0])
-            shares = {one: least_share(params, "exact", one) for one in set(asked.tolist())}
-            least = np.array([shares[one] for one in asked.tolist()])
+            levels_asked = np.where(levels[part] >= self._level, self._level, self._edges[0])
+            shares = {
+                level: least_share(params, "exact", level) for level in set(levels_asked.tolist())
+            }
+            least = np.array([shares[level] for level in levels_asked.tolist()])
             is_few = (overlap.equal / params.num_perm < least) & self._snapshot.has_signatures
             why = np.full(n, _LOST if self.most is None else _LEFT_OUT)
             why[is_few] = _TOO_FEW
@@ -466,12 +470,12 @@ class _Measuring:
         ends = [*self._edges.tolist(), float(self._edges[-1])]
         value = self._params.curve.value
         low, high = sorted((value(ends[places.start]), value(ends[places.stop])))
-        asked = self._pairs[:, places].sum(axis=1), self._found[:, places].sum(axis=1)
-        pairs, found = (int(one.sum()) for one in asked)
+        sums = self._pairs[:, places].sum(axis=1), self._found[:, places].sum(axis=1)
+        pairs, n_found = (int(column.sum()) for column in sums)
         recall, lower, upper, effective = None, None, None, 0.0
         if pairs:
-            recall = found / pairs
-            effective = self._effective(*asked)
+            recall = n_found / pairs
+            effective = self._effective(*sums)
             lower, upper = wilson(recall, effective)
         missed = self._missed[:, places].sum(axis=1).tolist()
         is_promised = ends[places.start] >= self._level
@@ -479,7 +483,7 @@ class _Measuring:
             low=low,
             high=high,
             pairs=pairs,
-            found=found,
+            found=n_found,
             no_band=missed[_NO_BAND],
             too_few_slots=missed[_TOO_FEW],
             left_out=missed[_LEFT_OUT],
@@ -492,7 +496,7 @@ class _Measuring:
             promise=self.promise if is_promised else None,
         )
 
-    def _effective(self, pairs: Ids, found: Ids) -> float:
+    def _effective(self, pairs: Ids, n_found: Ids) -> float:
         """Return the number of independent pairs that say as much; see the head of the module."""
         nodes, roots = self._joined
         clusters = self._asking.copy()
@@ -500,7 +504,7 @@ class _Measuring:
         clusters[is_joined] = roots[np.searchsorted(nodes, self._asking[is_joined])]
         names, places = np.unique(clusters, return_inverse=True)
         n = np.bincount(places, pairs, minlength=len(names))
-        hits = np.bincount(places, found, minlength=len(names))
+        hits = np.bincount(places, n_found, minlength=len(names))
         n, hits = n[n > 0], hits[n > 0]
         total = float(n.sum())
         share = float(hits.sum()) / total

@@ -91,11 +91,11 @@ class PairColumns:
 
     def with_pairs(self, pairs: Iterable[Pair]) -> PairColumns:
         """Return other pairs of the same search as columns."""
-        held = list(pairs)
+        held_pairs = list(pairs)
         return PairColumns(
-            [pair.key1 for pair in held],
-            [pair.key2 for pair in held],
-            [pair.similarity for pair in held],
+            [pair.key1 for pair in held_pairs],
+            [pair.key2 for pair in held_pairs],
+            [pair.similarity for pair in held_pairs],
             self.method,
             self.is_distance,
         )
@@ -175,10 +175,10 @@ class _Documents:
 
 def columns_of(
     here: Snapshot,
-    found: SignaturePairs,
+    pairs: SignaturePairs,
     method: str,
     *,
-    there: Snapshot | None = None,
+    beside: Snapshot | None = None,
     since: int | None = None,
     is_distance: bool = False,
 ) -> Iterator[PairColumns]:
@@ -187,9 +187,9 @@ def columns_of(
     Parameters
     ----------
     here : Snapshot
-    found : SignaturePairs
+    pairs : SignaturePairs
     method : str
-    there : Snapshot, optional
+    beside : Snapshot, optional
         The signatures on the right are those of this state, and a pair keeps its order. Without it
         both are of ``here``, and the older document of a pair comes first.
     since : int, optional
@@ -205,31 +205,34 @@ def columns_of(
     ------
     DatabaseError
     """
-    if not len(found.left):
+    if not len(pairs.left):
         return
-    if there is None:
-        mine = theirs = _Documents(here, np.concatenate([found.left, found.right]))
+    if beside is None:
+        mine = theirs = _Documents(here, np.concatenate([pairs.left, pairs.right]))
     else:
-        mine, theirs = _Documents(here, found.left), _Documents(there, found.right)
-    (left, n_left), (right, n_right) = mine.of(found.left), theirs.of(found.right)
+        mine, theirs = _Documents(here, pairs.left), _Documents(beside, pairs.right)
+    (left, n_left), (right, n_right) = mine.of(pairs.left), theirs.of(pairs.right)
     counts = n_left * n_right
     ends = np.cumsum(counts)
     for start in range(0, int(ends[-1]), LINES):
         numbers = np.arange(start, min(start + LINES, int(ends[-1])))
         pair = np.searchsorted(ends, numbers, side="right")
         row, column = np.divmod(numbers - (ends - counts)[pair], n_right[pair])
-        one, other = left[pair] + row, right[pair] + column
+        document1, document2 = left[pair] + row, right[pair] + column
         if since is not None:
-            is_new = (mine.batches[one] >= since) | (theirs.batches[other] >= since)
-            one, other, pair = one[is_new], other[is_new], pair[is_new]
-        if there is None:
-            is_older = mine.doc_ids[one] < mine.doc_ids[other]
-            one, other = np.where(is_older, one, other), np.where(is_older, other, one)
-        if len(one):
+            is_new = (mine.batches[document1] >= since) | (theirs.batches[document2] >= since)
+            document1, document2, pair = document1[is_new], document2[is_new], pair[is_new]
+        if beside is None:
+            is_older = mine.doc_ids[document1] < mine.doc_ids[document2]
+            document1, document2 = (
+                np.where(is_older, document1, document2),
+                np.where(is_older, document2, document1),
+            )
+        if len(document1):
             yield PairColumns(
-                [*map(mine.keys.__getitem__, one.tolist())],
-                [*map(theirs.keys.__getitem__, other.tolist())],
-                found.similarities[pair].tolist(),
+                [*map(mine.keys.__getitem__, document1.tolist())],
+                [*map(theirs.keys.__getitem__, document2.tolist())],
+                pairs.similarities[pair].tolist(),
                 method,
                 is_distance,
             )

@@ -110,18 +110,18 @@ class _Texts:
 
     def load(self, keys: Iterable[str]) -> dict[str, Words]:
         """Return the texts of documents; one that is not in the index is absent."""
-        wanted = list(dict.fromkeys(keys))
-        missing = [key for key in wanted if key not in self._known]
+        unique_keys = list(dict.fromkeys(keys))
+        missing = [key for key in unique_keys if key not in self._known]
         for key, text in whole_texts(self._snapshot, missing).items():
             words = self._known[key] = self._aligner.words(text)
             self._size += len(words.starts)
-        found = {key: self._known[key] for key in wanted if key in self._known}
-        for key in found:
+        texts = {key: self._known[key] for key in unique_keys if key in self._known}
+        for key in texts:
             self._known.move_to_end(key)
-        while self._size > _MOST_WORDS and len(self._known) > len(found):
+        while self._size > _MOST_WORDS and len(self._known) > len(texts):
             _, gone = self._known.popitem(last=False)
             self._size -= len(gone.starts)
-        return found
+        return texts
 
 
 class PassageSearch(Listing[Passage]):
@@ -180,7 +180,7 @@ class PassageSearch(Listing[Passage]):
         self, snapshot: Snapshot, store: Store, family: Family
     ) -> tuple[list[str], NDArray[np.int64]]:
         """Return documents, and similar windows: (document, start, end) of one and the other."""
-        found = find_pairs(
+        window_pairs = find_pairs(
             snapshot,
             family,
             threshold=level_of(store.params, self._threshold),
@@ -193,8 +193,8 @@ class PassageSearch(Listing[Passage]):
         )
         windows = _WindowNumbers()
         blocks = [np.zeros((0, 6), dtype=np.int64)]
-        with closing(found):
-            for block in found:
+        with closing(window_pairs):
+            for block in window_pairs:
                 rows = [
                     windows.of(key1) + windows.of(key2)
                     for key1, key2 in zip(block.keys1, block.keys2, strict=True)
@@ -213,16 +213,16 @@ class _WindowNumbers:
 
     def of(self, key: str) -> tuple[int, int, int]:
         """Return the number of a window's document, and its first and last character."""
-        found = self._known.get(key)
-        if found is None:
+        known_number = self._known.get(key)
+        if known_number is None:
             place = parse_window_key(key)
             if place is None:
                 raise DamageError(
                     f"the key {key!r} is not that of a window", hint="run lshdb check"
                 )
             number = self._numbers.setdefault(place.document, len(self._numbers))
-            found = self._known[key] = (number, place.start, place.end)
-        return found
+            known_number = self._known[key] = (number, place.start, place.end)
+        return known_number
 
     def documents(self) -> list[str]:
         """Return the keys of the documents by number."""
@@ -233,8 +233,8 @@ def _apart(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Leave out pairs of windows of one document that overlap."""
     document1, start1, end1, document2, start2, end2 = pairs.T
     overlap = (document1 == document2) & (start1 < end2) & (start2 < end1)
-    kept: NDArray[np.int64] = pairs[~overlap]
-    return kept
+    separate: NDArray[np.int64] = pairs[~overlap]
+    return separate
 
 
 Group = tuple[str, str, list[Block]]
@@ -246,16 +246,18 @@ def _by_documents(keys: Sequence[str], pairs: NDArray[np.int64]) -> Iterator[Gro
     ranks = np.empty(len(keys), dtype=np.int64)
     ordered = sorted(range(len(keys)), key=keys.__getitem__)
     ranks[ordered] = np.arange(len(keys))
-    one, other = pairs[:, :3].copy(), pairs[:, 3:].copy()
-    one[:, 0], other[:, 0] = ranks[one[:, 0]], ranks[other[:, 0]]
-    turned = (one[:, 0] > other[:, 0]) | ((one[:, 0] == other[:, 0]) & (one[:, 1] > other[:, 1]))
-    one[turned], other[turned] = other[turned], one[turned]
-    order = np.lexsort((other[:, 1], one[:, 1], other[:, 0], one[:, 0]))
-    rows = np.hstack([one, other])[order]
+    windows1, windows2 = pairs[:, :3].copy(), pairs[:, 3:].copy()
+    windows1[:, 0], windows2[:, 0] = ranks[windows1[:, 0]], ranks[windows2[:, 0]]
+    turned = (windows1[:, 0] > windows2[:, 0]) | (
+        (windows1[:, 0] == windows2[:, 0]) & (windows1[:, 1] > windows2[:, 1])
+    )
+    windows1[turned], windows2[turned] = windows2[turned], windows1[turned]
+    order = np.lexsort((windows2[:, 1], windows1[:, 1], windows2[:, 0], windows1[:, 0]))
+    rows = np.hstack([windows1, windows2])[order]
     bounds = np.flatnonzero(np.any(np.diff(rows[:, [0, 3]], axis=0) != 0, axis=1)) + 1
-    for some in np.split(rows, bounds) if len(rows) else ():
-        names = keys[ordered[some[0, 0]]], keys[ordered[some[0, 3]]]
-        yield *names, [Block(*row) for row in some[:, [1, 2, 4, 5]].tolist()]
+    for part in np.split(rows, bounds) if len(rows) else ():
+        names = keys[ordered[part[0, 0]]], keys[ordered[part[0, 3]]]
+        yield *names, [Block(*row) for row in part[:, [1, 2, 4, 5]].tolist()]
 
 
 def _aligned(
@@ -270,42 +272,42 @@ def _aligned(
     aligner = Aligner(family.params)
     texts = _Texts(snapshot, aligner)
     numbered = enumerate(groups)
-    for _, chunk in groupby(numbered, key=lambda each: each[0] // _PAIRS_A_READ):
-        some = [group for _, group in chunk]
-        named = {key for one, other, _ in some for key in (one, other)}
+    for _, chunk in groupby(numbered, key=lambda item: item[0] // _PAIRS_A_READ):
+        pairs_read = [group for _, group in chunk]
+        named = {key for key1, key2, _ in pairs_read for key in (key1, key2)}
         if query is not None:
             named.discard(query[0])
         words = texts.load(sorted(named))
         if query is not None:
             words[query[0]] = query[1]
-        for one, other, blocks in some:
-            spans = aligner.align(words[one], words[other], merge_blocks(blocks))
+        for key1, key2, blocks in pairs_read:
+            spans = aligner.align(words[key1], words[key2], merge_blocks(blocks))
             yield from _passages(
-                family, (one, words[one]), (other, words[other]), spans, with_text=with_text
+                family, (key1, words[key1]), (key2, words[key2]), spans, with_text=with_text
             )
 
 
 def _passages(
     family: Family,
-    one: tuple[str, Words],
-    other: tuple[str, Words],
+    side1: tuple[str, Words],
+    side2: tuple[str, Words],
     spans: Sequence[Span],
     *,
     with_text: bool,
 ) -> Iterator[Passage]:
     """Yield passages with their similarities."""
-    (key1, words1), (key2, words2) = one, other
+    (key1, words1), (key2, words2) = side1, side2
     for first1, last1, first2, last2 in spans:
         start1, end1 = words1.characters(first1, last1)
         start2, end2 = words2.characters(first2, last2)
-        both = words1.text[start1:end1], words2.text[start2:end2]
-        left, right = family.contents(both)
+        texts = words1.text[start1:end1], words2.text[start2:end2]
+        left, right = family.contents(texts)
         yield Passage(
             key1, start1, end1, last1 - first1,
             key2, start2, end2, last2 - first2,
             family.compare(left, right),
             "exact",
-            *(both if with_text else (None, None)),
+            *(texts if with_text else (None, None)),
         )  # fmt: skip
 
 
@@ -328,7 +330,7 @@ def query_passages(
     check_flag("with_text", with_text)
     if (text is None) == (key is None):
         raise ParameterError("passages are looked for of either a text or a key")
-    wanted = Wanted.of(store, None, threshold, "exact", None, False, None, "similarity")
+    request = Wanted.of(store, None, threshold, "exact", None, False, None, "similarity")
     workers = choose_workers(workers)
     with store.reading() as snapshot:
         if key is not None:
@@ -340,23 +342,25 @@ def query_passages(
             raise InputError(f"the text cannot be used as a query: {reason}")
         own = QUERY_KEY if key is None else key
         cuts = cut_windows(text, *window)
-        asked = (Document(str(number), text[start:end]) for number, (start, end) in enumerate(cuts))
-        searcher = wanted.searcher(snapshot, family, workers=workers)
-        found: dict[str, list[Block]] = {}
-        for number, hits in search_documents(searcher, family, asked, workers=workers):
+        windows = (
+            Document(str(number), text[start:end]) for number, (start, end) in enumerate(cuts)
+        )
+        searcher = request.searcher(snapshot, family, workers=workers)
+        blocks_of: dict[str, list[Block]] = {}
+        for number, hits in search_documents(searcher, family, windows, workers=workers):
             for hit in hits:
                 place = parse_window_key(hit.key)
                 if place is not None and place.document != key:
-                    blocks = found.setdefault(place.document, [])
+                    blocks = blocks_of.setdefault(place.document, [])
                     blocks.append(Block(*cuts[int(number)], place.start, place.end))
         # The query is told from a document of its key by a name that no document has.
         name = "\0"
-        groups = ((name, document, found[document]) for document in sorted(found))
+        groups = ((name, document, blocks_of[document]) for document in sorted(blocks_of))
         words = Aligner(family.params).words(text)
         passages = _aligned(snapshot, family, groups, with_text=with_text, query=(name, words))
         return sorted(
             (replace(passage, key1=own) for passage in passages),
-            key=lambda one: (one.start1, one.end1, one.key2, one.start2),
+            key=lambda answer: (answer.start1, answer.end1, answer.key2, answer.start2),
         )
 
 
@@ -369,16 +373,16 @@ def explain_passages(
     with store.reading() as snapshot:
         aligner = Aligner(family.params)
         words = aligner.words(_whole_text(snapshot, check_key("key1", key1)))
-        others = words
+        words2 = words
         if key2 != key1:
-            others = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
-        whole = Block(0, len(words.text), 0, len(others.text))
-        spans = aligner.align(words, others, [whole])
-        return list(_passages(family, (key1, words), (key2, others), spans, with_text=with_text))
+            words2 = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
+        whole = Block(0, len(words.text), 0, len(words2.text))
+        spans = aligner.align(words, words2, [whole])
+        return list(_passages(family, (key1, words), (key2, words2), spans, with_text=with_text))
 
 
 def _whole_text(snapshot: Snapshot, key: str) -> str:
-    found = whole_texts(snapshot, [key])
-    if key not in found:
+    texts = whole_texts(snapshot, [key])
+    if key not in texts:
         raise no_document(key)
-    return found[key]
+    return texts[key]

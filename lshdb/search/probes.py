@@ -116,8 +116,8 @@ class Probes:
         n_changes = self._changes.shape[1]
         slots = np.pad(self._changes // m, ((0, 0), (0, 1)))
         clashes = np.zeros((self._bands, len(self._sets_of_changes)), dtype=bool)
-        for one, other in itertools.combinations(self._sets_of_changes.T, 2):
-            clashes |= (slots[:, one] == slots[:, other]) & (other < n_changes)
+        for changes1, changes2 in itertools.combinations(self._sets_of_changes.T, 2):
+            clashes |= (slots[:, changes1] == slots[:, changes2]) & (changes2 < n_changes)
         return clashes
 
     def keys(self, first: int, last: int) -> Ids:
@@ -161,14 +161,14 @@ class Probes:
         if alternatives is None:
             return [params.recall_at(params.curve.value(level))] * len(counts)
         bands, sets = self._of_band[: counts[-1]], self._sets[: counts[-1]]
-        each = np.exp(self._log_probabilities(alternatives)[bands, sets])
+        chances = np.exp(self._log_probabilities(alternatives)[bands, sets])
         # Between two counts: which band has how much more.
         parts = np.searchsorted(counts, np.arange(len(bands)), side="right")
         cells = len(counts) * self._bands
-        sums = np.bincount(parts * self._bands + bands, each, minlength=cells)[:cells]
-        held = np.minimum(np.cumsum(sums.reshape(-1, self._bands), axis=0), 1.0)
-        found: list[float] = (1.0 - np.prod(1.0 - held, axis=1)).tolist()
-        return found
+        sums = np.bincount(parts * self._bands + bands, chances, minlength=cells)[:cells]
+        totals = np.minimum(np.cumsum(sums.reshape(-1, self._bands), axis=0), 1.0)
+        recalls: list[float] = (1.0 - np.prod(1.0 - totals, axis=1)).tolist()
+        return recalls
 
 
 @functools.cache

@@ -79,15 +79,15 @@ class RowCounts:
         n = len(self._rows)
         counts = np.zeros((len(queries), n), dtype=np.uint16)
         queries = np.ascontiguousarray(queries, dtype=np.uint32)
-        held = self._rows.whole()
+        stored_rows = self._rows.whole()
 
         def count(first: int) -> None:
             last = min(first + step, n)
-            rows = self._rows[first:last] if held is None else held[first:last]
+            rows = self._rows[first:last] if stored_rows is None else stored_rows[first:last]
             count_in_rows(queries, rows, slot_bits=self._slot_bits, counts=counts, first=first)
 
         step = max(1, _PIECE_BYTES // self._row_bytes)
-        if held is not None and self._workers == 1:
+        if stored_rows is not None and self._workers == 1:
             step = n
         for _ in work_ahead(count, range(0, n, step), workers=self._workers):
             pass

@@ -83,9 +83,9 @@ def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
 def _cursor(snapshot: Snapshot, name: str) -> Cursor:
     cursors = {cursor.name: cursor for cursor in snapshot.cursors()}
     if name not in cursors:
-        there = f"; there are {', '.join(cursors)}" if cursors else ""
+        existing = f"; there are {', '.join(cursors)}" if cursors else ""
         raise ParameterError(
-            f"there is no cursor {name!r}{there}",
+            f"there is no cursor {name!r}{existing}",
             hint=f"--since @{name} --advance makes it, and begins with everything; in Python "
             f"index.advance({name!r}, 0)",
         )
@@ -112,17 +112,20 @@ def advance_cursor(
 
     def work(transaction: WriteTransaction) -> Cursor:
         newest = transaction.snapshot.newest_batch()
-        there = {one.name: one.batch_id for one in transaction.snapshot.cursors()}
-        wanted = newest if position is None else position
-        if type(wanted) is not int or not 0 <= wanted <= newest:
+        positions = {
+            stored_cursor.name: stored_cursor.batch_id
+            for stored_cursor in transaction.snapshot.cursors()
+        }
+        target = newest if position is None else position
+        if type(target) is not int or not 0 <= target <= newest:
             raise ParameterError(
-                f"there is no batch {wanted!r}; the index has {newest}",
+                f"there is no batch {target!r}; the index has {newest}",
                 hint="lshdb batches lists them; 0 is the beginning",
             )
         if isinstance(to, Listing):  # another reader of this cursor may have come further
-            wanted = max(wanted, there.get(name, 0))
-        cursor = Cursor(name, wanted, timestamp())
-        if there.get(name) != wanted:
+            target = max(target, positions.get(name, 0))
+        cursor = Cursor(name, target, timestamp())
+        if positions.get(name) != target:
             transaction.set_cursor(cursor.name, cursor.batch_id, cursor.advanced_at)
         return cursor
 

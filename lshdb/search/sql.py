@@ -120,8 +120,8 @@ def run_sql(
     store.require_open()
     reader = store.database.open_guarded(seconds)
     try:
-        found = reader.run(statement, parameters)
-        if found is None:
+        result = reader.run(statement, parameters)
+        if result is None:
             raise QueryError("the statement gives no rows", hint="write one SELECT")
     except store.database.errors(ValueError, OverflowError) as error:
         with contextlib.closing(reader):
@@ -137,8 +137,8 @@ def run_sql(
     except BaseException:
         reader.close()
         raise
-    columns, taken = found
-    rows = _rows(reader, taken, timeout, store.database)
+    columns, result_rows = result
+    rows = _rows(reader, result_rows, timeout, store.database)
     next(rows)
     return SqlResult(columns, store.while_open(rows))
 
@@ -153,10 +153,10 @@ def _tables(reader: GuardedReader, error: Exception, database: Database) -> str:
             "one SELECT (or WITH ... SELECT) is run, read-only; see lshdb guide format for the "
             "tables and views"
         )
-    name, there = lacking
-    near = difflib.get_close_matches(name.lower(), there, n=1)
+    name, tables = lacking
+    near = difflib.get_close_matches(name.lower(), tables, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
-    return f"{meant}tables and views: {', '.join(there)}; see lshdb guide format"
+    return f"{meant}tables and views: {', '.join(tables)}; see lshdb guide format"
 
 
 def _rows(

@@ -402,9 +402,9 @@ def signed_anew(
     rows = [np.empty((0, family.params.row_words), dtype=np.uint32)]
     points = points_of(snapshot, family, most_bytes=0)
     for start in range(0, len(signature_ids), _TEXTS):
-        some = signature_ids[start : start + _TEXTS].tolist()
-        found = points.get(some)
-        rows.append(family.sign([found[one] for one in some]))
+        part = signature_ids[start : start + _TEXTS].tolist()
+        points_by_id = points.get(part)
+        rows.append(family.sign([points_by_id[signature_id] for signature_id in part]))
     return np.concatenate(rows)
 
 
@@ -457,8 +457,8 @@ class Points(ABC):
             As for :meth:`get`.
         """
         ids = signature_ids.tolist()
-        found = self.get(ids)
-        return family.levels([point] * len(ids), [found[one] for one in ids])
+        points_of = self.get(ids)
+        return family.levels([point] * len(ids), [points_of[signature_id] for signature_id in ids])
 
 
 def points_of(snapshot: QuerySnapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
@@ -526,7 +526,7 @@ class TextPoints(Points):
 
     def prepare(self, signature_ids: list[int], documents: Documents | None = None) -> None:
         """Get some ready together, which is faster than one by one, in at most half the memory."""
-        missing = [each for each in signature_ids[:_PREPARED] if each not in self._points]
+        missing = [number for number in signature_ids[:_PREPARED] if number not in self._points]
         room = self._most_bytes // 2
         for signature_id, point in self._read(missing, documents):
             self._points[signature_id] = point
@@ -544,7 +544,7 @@ class TextPoints(Points):
         DamageError
             The text of a document is missing.
         """
-        found: dict[int, Point] = {}
+        points_of: dict[int, Point] = {}
         missing = []
         for signature_id in signature_ids:
             point = self._points.get(signature_id)
@@ -552,18 +552,18 @@ class TextPoints(Points):
                 missing.append(signature_id)
             else:
                 self._points.move_to_end(signature_id)
-                found[signature_id] = point
+                points_of[signature_id] = point
         for signature_id, point in self._read(missing, documents) if missing else ():
-            found[signature_id] = self._points[signature_id] = point
+            points_of[signature_id] = self._points[signature_id] = point
             self._bytes += _memory(point)
         self._drop_oldest(len(signature_ids))
-        if len(found) != len(set(signature_ids)):
-            lost = min(set(signature_ids) - found.keys())
+        if len(points_of) != len(set(signature_ids)):
+            lost = min(set(signature_ids) - points_of.keys())
             raise missing_text(lost)
-        return found
+        return points_of
 
-    def _drop_oldest(self, kept: int) -> None:
-        while self._bytes > self._most_bytes and len(self._points) > kept:
+    def _drop_oldest(self, n_kept: int) -> None:
+        while self._bytes > self._most_bytes and len(self._points) > n_kept:
             _, dropped = self._points.popitem(last=False)
             self._bytes -= _memory(dropped)
 
@@ -574,7 +574,7 @@ class TextPoints(Points):
         bodies = self._snapshot.bodies_of_signatures(signature_ids, documents)
         for group in grouped_bodies(bodies):
             points = self._family.points(self._family.contents([body for _, body in group]))
-            yield from zip((one for one, _ in group), points, strict=True)
+            yield from zip((signature_id for signature_id, _ in group), points, strict=True)
 
 
 def grouped_bodies(
@@ -583,9 +583,9 @@ def grouped_bodies(
     """Yield (signature_id, body) in lists of a few megabytes of text, or of ``most`` bodies."""
     group: list[tuple[int, Any]] = []
     room = _GROUP_CHARACTERS
-    for one in bodies:
-        group.append(one)
-        body = one[1]
+    for id_and_body in bodies:
+        group.append(id_and_body)
+        body = id_and_body[1]
         room -= len(body) if isinstance(body, str) else sum(map(len, body))
         if room <= 0 or len(group) == most:
             yield group

@@ -59,15 +59,15 @@ def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -
     with store.reading() as snapshot:
         require_field(snapshot, field)
     check_items("hits", hits, "the answer of a query")
-    asked = list(hits)
-    if not all(isinstance(hit, Hit) for hit in asked):
+    answers = list(hits)
+    if not all(isinstance(hit, Hit) for hit in answers):
         raise ParameterError("hits holds something else than hits of a query")
-    kept = fields_of_keys(store, family, [hit.key for hit in asked])
+    fields_of = fields_of_keys(store, family, [hit.key for hit in answers])
     weights: dict[bytes, float] = {}
     counts: dict[bytes, int] = {}
-    for hit in asked:
-        given = kept.get(hit.key, {}).get(field)
-        values = given if isinstance(given, list) else [given]
+    for hit in answers:
+        field_value = fields_of.get(hit.key, {}).get(field)
+        values = field_value if isinstance(field_value, list) else [field_value]
         names = [_name(value) for value in values if value is not None]
         for name in names:
             weights[name] = weights.get(name, 0.0) + _weight(hit, family.params) / len(names)
@@ -75,7 +75,7 @@ def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -
             counts[name] = counts.get(name, 0) + 1
     total = sum(weights.values())
     return [
-        Vote(orjson.loads(name), weight / total if total else 0.0, counts[name], asked[0].method)
+        Vote(orjson.loads(name), weight / total if total else 0.0, counts[name], answers[0].method)
         for name, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0]))
     ]
 

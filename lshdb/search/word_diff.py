@@ -236,11 +236,11 @@ def diff_documents(
             hint="explain says how similar they are",
         )
     keys = [key1] if key2 is None else [key1, key2]
-    found = texts_of_keys(store, family, keys)
+    stored = texts_of_keys(store, family, keys)
     for key in keys:
-        if key not in found:
+        if key not in stored:
             raise no_document(key)
-    texts = [readable_text(found[key]) for key in keys]
+    texts = [readable_text(stored[key]) for key in keys]
     if body is not None:
         reason = family.refusal(body)
         if reason is not None:
@@ -262,9 +262,9 @@ def diff_texts(text1: str, text2: str, *, steps: str) -> TextDiff:
     -------
     TextDiff
     """
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     folded: dict[str, int] = {}
-    sides = [_words(text, steps, known, folded) for text in (text1, text2)]
+    sides = [_words(text, steps, numbers, folded) for text in (text1, text2)]
     (spans1, ids1), (spans2, ids2) = sides
     cuts = _cuts(spans1, len(text1)), _cuts(spans2, len(text2))
     has_no_words = not (len(ids1) or len(ids2)) and len(cuts[0]) == len(cuts[1])
@@ -306,16 +306,16 @@ class _Lines:
 
 
 def _words(
-    text: str, steps: str, known: dict[str, int], folded: dict[str, int]
+    text: str, steps: str, numbers: dict[str, int], folded: dict[str, int]
 ) -> tuple[list[tuple[int, int]], Ids]:
     """Return where words are and a number for each, the same for words that are equal."""
     spans = word_spans(text)
     ids = np.empty(len(spans), dtype=np.int64)
     for place, (start, end) in enumerate(spans):
         word = text[start:end]
-        number = known.get(word)
+        number = numbers.get(word)
         if number is None:
-            number = known[word] = folded.setdefault(normalise(word, steps), len(folded))
+            number = numbers[word] = folded.setdefault(normalise(word, steps), len(folded))
         ids[place] = number
     return spans, ids
 
@@ -341,7 +341,10 @@ def _aligned(ids1: Ids, ids2: Ids) -> tuple[list[_Run], bool]:
         first1, first2 = before.first1 + before.n, before.first2 + before.n
         between = _common(ids1[first1 : anchor.first1], ids2[first2 : anchor.first2])
         is_coarse |= between is None
-        runs += [_Run(first1 + one.first1, first2 + one.first2, one.n) for one in between or ()]
+        runs += [
+            _Run(first1 + between_run.first1, first2 + between_run.first2, between_run.n)
+            for between_run in between or ()
+        ]
         runs.append(anchor)
         before = anchor
     return _joined(run for run in runs if run.n), is_coarse
@@ -424,13 +427,13 @@ def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[tuple[int, int]]) -> list[
 
 def _equal(left: Ids, right: Ids) -> int:
     """Return how many words are equal from the beginning on; looks no farther than needed."""
-    n, done, step = min(len(left), len(right)), 0, 16
-    while done < n:
-        stop = min(done + step, n)
-        differ = np.flatnonzero(left[done:stop] != right[done:stop])
+    n, n_equal, step = min(len(left), len(right)), 0, 16
+    while n_equal < n:
+        stop = min(n_equal + step, n)
+        differ = np.flatnonzero(left[n_equal:stop] != right[n_equal:stop])
         if len(differ):
-            return done + int(differ[0])
-        done, step = stop, 2 * step
+            return n_equal + int(differ[0])
+        n_equal, step = stop, 2 * step
     return n
 
 
@@ -475,20 +478,22 @@ def _common(left: Ids, right: Ids) -> list[_Run] | None:
 
 def _without_scraps(runs: Sequence[_Run], n1: int, n2: int) -> list[_Run]:
     """Leave out short runs that are shorter than what changed before and behind them."""
-    kept = [_Run(0, 0, 0)]
+    long_runs = [_Run(0, 0, 0)]
     for run in [*runs, _Run(n1, n2, 0)]:
-        while len(kept) > 1:
-            last = kept[-1]
-            if last.n > _MOST_SCRAPS or last.n >= min(_change(kept[-2], last), _change(last, run)):
+        while len(long_runs) > 1:
+            last = long_runs[-1]
+            if last.n > _MOST_SCRAPS or last.n >= min(
+                _change(long_runs[-2], last), _change(last, run)
+            ):
                 break
-            kept.pop()
-        kept.append(run)
-    return kept[1:-1]
+            long_runs.pop()
+        long_runs.append(run)
+    return long_runs[1:-1]
 
 
-def _change(one: _Run, other: _Run) -> int:
+def _change(before: _Run, after: _Run) -> int:
     """Return the words between two runs, in the text that has more of them."""
-    return max(other.first1 - one.first1, other.first2 - one.first2) - one.n
+    return max(after.first1 - before.first1, after.first2 - before.first2) - before.n
 
 
 # Moved passages
@@ -506,32 +511,35 @@ def _moved(ids1: Ids, ids2: Ids, runs: Sequence[_Run]) -> list[_Run]:
     breaks = np.flatnonzero((np.diff(places1) != 1) | (np.diff(places2) != 1)) + 1
     firsts = [0, *breaks.tolist()] if len(places1) else []
     lengths = np.diff([*firsts, len(places1)]) if firsts else ()
-    found = [
+    repeats = [
         _Run(int(places1[at]), int(places2[at]), int(n) + LEAST_MOVED - 1)
         for at, n in zip(firsts, lengths, strict=True)
     ]
     free1, free2 = _flags(gaps1, len(ids1)), _flags(gaps2, len(ids2))
     moved: list[_Run] = []
-    for run in sorted(found, key=lambda one: (-one.n, one)):
-        here, there = free1[run.first1 : run.first1 + run.n], free2[run.first2 : run.first2 + run.n]
-        both = here & there & (ids1[run.first1 :][: run.n] == ids2[run.first2 :][: run.n])
-        start, n = _longest(both)
+    for run in sorted(repeats, key=lambda repeat: (-repeat.n, repeat)):
+        here, there2 = (
+            free1[run.first1 : run.first1 + run.n],
+            free2[run.first2 : run.first2 + run.n],
+        )
+        is_moved = here & there2 & (ids1[run.first1 :][: run.n] == ids2[run.first2 :][: run.n])
+        start, n = _longest(is_moved)
         if n >= LEAST_MOVED:
-            here[start : start + n] = there[start : start + n] = False
+            here[start : start + n] = there2[start : start + n] = False
             moved.append(_Run(run.first1 + start, run.first2 + start, n))
     return sorted(moved)
 
 
-def _free(n: int, taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _free(n: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the ranges of words that are in no run."""
-    ends = [0, *(first + length for first, length in taken)]
-    return list(zip(ends, [*(first for first, _ in taken), n], strict=True))
+    ends = [0, *(first + length for first, length in spans)]
+    return list(zip(ends, [*(first for first, _ in spans), n], strict=True))
 
 
 def _inside(gaps: Sequence[tuple[int, int]]) -> Ids:
     """Return the words from which on LEAST_MOVED words are in one range."""
-    wanted = [np.arange(first, last - LEAST_MOVED + 1) for first, last in gaps]
-    return np.concatenate([np.empty(0, dtype=np.int64), *wanted])
+    starts = [np.arange(first, last - LEAST_MOVED + 1) for first, last in gaps]
+    return np.concatenate([np.empty(0, dtype=np.int64), *starts])
 
 
 def _flags(gaps: Sequence[tuple[int, int]], n: int) -> NDArray[np.bool_]:
@@ -586,18 +594,30 @@ def _parts(
     for run in [*runs, _Run(len(cuts1) - 1, len(cuts2) - 1, 0)]:
         while at1 < run.first1:
             if from1 and from1[0].first1 == at1:
-                one = from1.pop(0)
-                yield part("moved-from", at1, at1 + one.n, one.first2, one.first2 + one.n)
-                at1 += one.n
+                first_part = from1.pop(0)
+                yield part(
+                    "moved-from",
+                    at1,
+                    at1 + first_part.n,
+                    first_part.first2,
+                    first_part.first2 + first_part.n,
+                )
+                at1 += first_part.n
             else:
                 stop = min(run.first1, from1[0].first1 if from1 else run.first1)
                 yield part("deleted", at1, stop, at2, at2)
                 at1 = stop
         while at2 < run.first2:
             if to2 and to2[0].first2 == at2:
-                one = to2.pop(0)
-                yield part("moved-to", one.first1, one.first1 + one.n, at2, at2 + one.n)
-                at2 += one.n
+                first_part = to2.pop(0)
+                yield part(
+                    "moved-to",
+                    first_part.first1,
+                    first_part.first1 + first_part.n,
+                    at2,
+                    at2 + first_part.n,
+                )
+                at2 += first_part.n
             else:
                 stop = min(run.first2, to2[0].first2 if to2 else run.first2)
                 yield part("inserted", at1, at1, at2, stop)
