@@ -53,10 +53,10 @@ def main() -> None:
 
 def batches(options: argparse.Namespace):  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(1)
-    bands = np.arange(options.bands, dtype=np.int64) << 56
+    bands = np.arange(options.bands, dtype=np.int64) << 32
     for first in range(0, options.documents, options.batch):
         count = min(options.batch, options.documents - first)
-        keys = rng.integers(0, 2**56, (count, options.bands), dtype=np.int64) | bands
+        keys = rng.integers(0, 2**32, (count, options.bands), dtype=np.int64) | bands
         yield keys.reshape(-1), np.repeat(np.arange(first, first + count), options.bands)
 
 

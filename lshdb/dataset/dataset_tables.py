@@ -11,6 +11,7 @@ from typing import Any
 
 from lshdb.errors import LshdbError
 from lshdb.exchange.tables import Table, tables_of
+from lshdb.params.bucket_layout import KEY_BITS
 
 __all__ = [
     "COMMITS",
@@ -107,7 +108,7 @@ def posting_shift(n_signatures: int) -> int:
     """Return by how many bits a bucket key is shifted to give its range.
 
     A range has some million postings at most, if buckets are spread as those of random contents:
-    one range holds 2^shift bucket keys, and a band has 2^56. Between 2 and 2^20 ranges.
+    one range holds 2^shift bucket keys, and a band has 2^32. Between 2 and 2^20 ranges.
     """
     bits = max(n_signatures * 2**8 // _MOST_IN_A_RANGE, 1).bit_length()
-    return 64 - min(bits, _MOST_BITS)
+    return KEY_BITS - min(bits, _MOST_BITS)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lshdb.documents.io.streams import load_arrow
 from lshdb.errors import DamageError, LshdbError
+from lshdb.params.bucket_layout import bands_of, buckets_of
 from lshdb.params.metrics import METRICS
 from lshdb.storage.place.own_files import open_given
 
@@ -240,7 +241,7 @@ def write_postings(
     count = 0
     with parquet.ParquetWriter(str(path), schema, compression="zstd") as writer:
         for keys, ids in blocks:
-            columns = (keys >> 56 & 255, keys & (2**56 - 1), keys, ids)
+            columns = (bands_of(keys), buckets_of(keys), keys, ids)
             arrays = [arrow.array(column) for column in columns]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
             count += len(keys)

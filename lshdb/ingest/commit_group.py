@@ -141,7 +141,7 @@ class NewPostings:
     def sorted_rows(self) -> SortedRows:
         """Return all of them in order; they are let go of."""
         n = self._following - self._first
-        planes = np.empty((3, self.orders.n_orders, n), dtype=np.uint32)
+        planes = np.empty((2, self.orders.n_orders, n), dtype=np.uint32)
         for number in range(self.orders.n_orders):  # one by one: together they take as much again
             column = np.concatenate([keys[number] for keys in self._keys])
             planes[:, number] = self.orders.sort(column.reshape(-1, 1))[:, 0]

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.kernel.random_numbers import mix64
+
 __all__ = ["WrittenContents", "WrittenDocuments"]
 
 _FILTER_BITS = 27
@@ -19,10 +21,7 @@ _BITS_A_KEY = 20
 
 
 class _Filter:
-    """Bloom filters of 2^bits bits, one after the other as they are full.
-
-    Their keys are int64, of which 56 bits are those of a hash.
-    """
+    """Bloom filters of 2^bits bits, one after the other as they are full; their keys are int64."""
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -50,8 +49,9 @@ class _Filter:
         return suspected
 
     def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        first = keys & (2**28 - 1)
-        step = keys >> 28 & (2**28 - 1) | 1
+        hashed = mix64(keys.view(np.uint64)).view(np.int64)
+        first = hashed & (2**32 - 1)
+        step = hashed >> 32 | 1
         mask = 2**self._bits - 1
         return [(first + number * step) & mask for number in range(_FILTER_HASHES)]
 

@@ -1,6 +1,7 @@
 /* The Python interface of orders.c. */
 
 #include "binding.h"
+#include "bucket_layout.h"
 #include "orders.h"
 
 enum { HEARD_EACH = 256 };
@@ -8,7 +9,7 @@ enum { HEARD_EACH = 256 };
 PyDoc_STRVAR(sort_orders_doc,
 "sort_orders(keys, n_orders, planes)\n--\n\n"
 "Sort each column of bucket keys (int64, shape (n, n_orders)) into planes (uint32, shape\n"
-"(3, n_orders, n)): upper 32 and lower 24 bits of the buckets, and the rows that they are of.");
+"(2, n_orders, n)): the buckets, and the rows that they are of.");
 
 static PyObject *py_sort_orders(PyObject *module, PyObject *args)
 {
@@ -208,8 +209,8 @@ static PyObject *py_group_keys(PyObject *module, PyObject *args)
     Py_ssize_t above;
     if (!PyArg_ParseTuple(args, "OLLLn", &list, &first, &last, &limit, &above))
         return NULL;
-    uint64_t band = (uint64_t)first >> 56, mask = (UINT64_C(1) << 56) - 1;
-    if (band != (uint64_t)last >> 56 || band == 255 || above < 0) {
+    size_t band = band_of(first);
+    if (band != band_of(last) || band >= CONTENT_BAND || above < 0) {
         PyErr_SetString(PyExc_ValueError, "the range is not of one band, or above is negative");
         return NULL;
     }
@@ -222,8 +223,8 @@ static PyObject *py_group_keys(PyObject *module, PyObject *args)
     Listener listener = listen_with(&hearing, module);
     Groups groups = {0};
     hearing.released = PyEval_SaveThread();
-    int failure = group_keys(given.orders, (size_t)given.n, (size_t)band, (uint64_t)first & mask,
-                             (uint64_t)last & mask, limit, (size_t)above, &groups, &listener);
+    int failure = group_keys(given.orders, (size_t)given.n, band, bucket_of(first), bucket_of(last),
+                             limit, (size_t)above, &groups, &listener);
     int reason = errno;
     PyEval_RestoreThread(hearing.released);
     let_go(&given);

@@ -1,5 +1,6 @@
 /* Bucket keys of rows, agreement of two rows (signatures/banding.py), common values of two sorted sets. */
 
+#include "bucket_layout.h"
 #include "hashing.h"
 #include "kernel.h"
 
@@ -14,7 +15,7 @@ void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, 
             uint64_t hash = mix64(band + 1);
             for (size_t j = 0; j < height; j++)
                 hash = mix64(hash ^ slots[j]);
-            *keys++ = (hash & ((UINT64_C(1) << 56) - 1)) | (uint64_t)band << 56;
+            *keys++ = (uint64_t)key_from(band, (uint32_t)hash);
         }
 }
 

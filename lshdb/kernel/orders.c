@@ -9,13 +9,12 @@
 
 #include "orders.h"
 
+#include "bucket_layout.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define BUCKET_MASK ((UINT64_C(1) << 56) - 1)
-#define CONTENT_BAND 255
 
 enum { WINDOW = 1024, BUCKETS_AT_ONCE = 65536 };
 
@@ -149,14 +148,10 @@ static int append(Found *found, int64_t id)
     return 0;
 }
 
-/* The band of a key among the orders, and the two parts of its bucket; 0 if there is no such order. */
-static int take_apart(const Order *order, int64_t key, size_t *band, uint32_t *upper,
-                      uint32_t *lower)
+/* The band of a key among the orders; 0 if there is no such order. */
+static int find_order(const Order *order, int64_t key, size_t *band)
 {
-    uint64_t bucket = (uint64_t)key & BUCKET_MASK;
-    *upper = (uint32_t)(bucket >> 24);
-    *lower = (uint32_t)(bucket & 0xFFFFFF);
-    *band = (uint64_t)key >> 56;
+    *band = band_of(key);
     if (*band == CONTENT_BAND)
         *band = order->n_orders - 1;
     else if (*band >= order->n_orders - 1)
@@ -167,14 +162,13 @@ static int take_apart(const Order *order, int64_t key, size_t *band, uint32_t *u
 void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *places)
 {
     const uint32_t *rows[KEYS_AT_ONCE];
-    uint32_t uppers[KEYS_AT_ONCE], lower;
     for (size_t i = 0; i < n; i++) {
         size_t band;
-        int is_there = take_apart(order, keys[i], &band, &uppers[i], &lower);
+        int is_there = find_order(order, keys[i], &band);
         rows[i] = is_there && order->words
-                      ? order->words + ((size_t)UPPER * order->n_orders + band) * order->n
+                      ? order->words + ((size_t)BUCKET * order->n_orders + band) * order->n
                       : NULL;
-        places[i] = is_there ? first_guess(order, uppers[i]) : 0;
+        places[i] = is_there ? first_guess(order, bucket_of(keys[i])) : 0;
         if (rows[i])
             __builtin_prefetch(rows[i] + places[i]);
     }
@@ -182,7 +176,7 @@ void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *pl
         for (size_t i = 0; i < n; i++)
             if (rows[i]) {
                 uint32_t there = little_endian(rows[i][places[i]]);
-                places[i] = next_guess(order, uppers[i], places[i], there);
+                places[i] = next_guess(order, bucket_of(keys[i]), places[i], there);
                 __builtin_prefetch(rows[i] + places[i]);
             }
 }
@@ -204,17 +198,16 @@ static int read_sum(const Order *order, size_t block, uint32_t *sum)
 }
 
 /* Compare entries, from the block of one to the block of another, with their sums. */
-static int check_entries(Row *uppers, Row *lowers, Row *places, size_t first, size_t last)
+static int check_entries(Row *buckets, Row *places, size_t first, size_t last)
 {
     const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
-    const Order *order = uppers->order;
+    const Order *order = buckets->order;
     for (size_t block = first / SUMMED; block <= last / SUMMED; block++) {
         size_t begin = block * SUMMED;
         size_t end = order->n - begin < SUMMED ? order->n : begin + SUMMED;
-        uint64_t upper = 1, lower = 1, place = 1;
+        uint64_t bucket = 1, place = 1;
         for (size_t i = begin; i < end; i++) {
-            upper = upper * factor + at(uppers, i);
-            lower = lower * factor + at(lowers, i);
+            bucket = bucket * factor + at(buckets, i);
             place = place * factor + at(places, i);
         }
         uint32_t sum = 0;
@@ -225,8 +218,7 @@ static int check_entries(Row *uppers, Row *lowers, Row *places, size_t first, si
             failure = read_sum(order, block, &sum);
         if (failure)
             return failure;
-        if (little_endian(sum)
-            != (uint32_t)((((upper * factor + lower) * factor + place) * factor) >> 32))
+        if (little_endian(sum) != (uint32_t)(((bucket * factor + place) * factor) >> 32))
             return ORDER_DAMAGED;
     }
     return 0;
@@ -235,48 +227,40 @@ static int check_entries(Row *uppers, Row *lowers, Row *places, size_t first, si
 int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found *found)
 {
     size_t band;
-    uint32_t upper, lower;
-    if (!take_apart(order, key, &band, &upper, &lower))
+    uint32_t bucket = bucket_of(key);
+    if (!find_order(order, key, &band))
         return 0;
-    Row uppers;
-    open_row(&uppers, order, UPPER, band);
-    place = order->words ? lower_bound(&uppers, upper, place) : search_row(&uppers, upper);
-    if (uppers.failure)
-        return uppers.failure;
+    Row buckets;
+    open_row(&buckets, order, BUCKET, band);
+    place = order->words ? lower_bound(&buckets, bucket, place) : search_row(&buckets, bucket);
+    if (buckets.failure)
+        return buckets.failure;
     int is_checked = band == order->n_orders - 1 && (order->sums || !order->words);
-    if (!is_checked && (place == order->n || at(&uppers, place) != upper))
-        return uppers.failure;
-    Row lowers, places;
-    open_row(&lowers, order, LOWER, band);
+    if (!is_checked && (place == order->n || at(&buckets, place) != bucket))
+        return buckets.failure;
+    Row places;
     open_row(&places, order, PLACE, band);
     size_t before = place ? place - 1 : 0;
-    for (; place < order->n && at(&uppers, place) == upper; place++) {
-        uint32_t there = at(&lowers, place);
-        if (there > lower)
-            break;
-        if (there < lower)
-            continue;
+    for (; place < order->n && at(&buckets, place) == bucket; place++) {
         uint32_t local = at(&places, place);
-        if (uppers.failure || lowers.failure || places.failure)
+        if (buckets.failure || places.failure)
             break;
         if (local >= order->n)
             return ORDER_DAMAGED;
         if (order->first + (int64_t)local < limit && append(found, order->first + (int64_t)local))
             return WORK_MEMORY;
     }
-    int failure = uppers.failure   ? uppers.failure
-                  : lowers.failure ? lowers.failure
-                                   : places.failure;
+    int failure = buckets.failure ? buckets.failure : places.failure;
     if (failure || !is_checked)
         return failure;
     size_t last = place < order->n ? place : order->n - 1;
-    failure = check_entries(&uppers, &lowers, &places, before, last);
-    return uppers.failure ? uppers.failure : failure;
+    failure = check_entries(&buckets, &places, before, last);
+    return buckets.failure ? buckets.failure : failure;
 }
 
 /* A place in one band of a file, and the bucket there; past the end, the last number that there is. */
 typedef struct {
-    Row uppers, lowers, places;
+    Row buckets, places;
     size_t n, place;
     uint64_t bucket;
 } Cursor;
@@ -284,37 +268,29 @@ typedef struct {
 static void look(Cursor *cursor)
 {
     if (cursor->place < cursor->n)
-        cursor->bucket = (uint64_t)at(&cursor->uppers, cursor->place) << 24
-                         | (at(&cursor->lowers, cursor->place) & 0xFFFFFF);
+        cursor->bucket = at(&cursor->buckets, cursor->place);
     else
         cursor->bucket = UINT64_MAX;
 }
 
 static int failure_of(const Cursor *cursor)
 {
-    return cursor->uppers.failure   ? cursor->uppers.failure
-           : cursor->lowers.failure ? cursor->lowers.failure
-                                    : cursor->places.failure;
+    return cursor->buckets.failure ? cursor->buckets.failure : cursor->places.failure;
 }
 
-static void open_cursor(Cursor *cursor, const Order *order, size_t band, uint64_t low)
+static void open_cursor(Cursor *cursor, const Order *order, size_t band, uint32_t low)
 {
-    open_row(&cursor->uppers, order, UPPER, band);
-    open_row(&cursor->lowers, order, LOWER, band);
+    open_row(&cursor->buckets, order, BUCKET, band);
     open_row(&cursor->places, order, PLACE, band);
     cursor->n = order->n;
-    cursor->place = low && order->n ? search_row(&cursor->uppers, (uint32_t)(low >> 24)) : 0;
+    cursor->place = low && order->n ? search_row(&cursor->buckets, low) : 0;
     look(cursor);
-    while (cursor->bucket < low) {
-        cursor->place++;
-        look(cursor);
-    }
 }
 
 /* Append the members of a bucket in one file that are below the limit, and pass over the others. */
 static int take_members(Cursor *cursor, uint64_t bucket, int64_t limit, Found *members)
 {
-    const Order *order = cursor->uppers.order;
+    const Order *order = cursor->buckets.order;
     while (cursor->bucket == bucket) {
         int64_t local = at(&cursor->places, cursor->place);
         if ((size_t)local >= cursor->n)
@@ -327,7 +303,7 @@ static int take_members(Cursor *cursor, uint64_t bucket, int64_t limit, Found *m
     return failure_of(cursor);
 }
 
-static int merge_cursors(Cursor *cursors, size_t n, int64_t base, uint64_t high, int64_t limit,
+static int merge_cursors(Cursor *cursors, size_t n, size_t band, uint32_t high, int64_t limit,
                          size_t above, Groups *groups, const Listener *listener)
 {
     for (size_t taken = 1;; taken++) {
@@ -347,7 +323,7 @@ static int merge_cursors(Cursor *cursors, size_t n, int64_t base, uint64_t high,
         size_t size = groups->members.n - before;
         if (size <= above)
             groups->members.n = before;
-        else if (append(&groups->keys, base | (int64_t)bucket)
+        else if (append(&groups->keys, key_from(band, (uint32_t)bucket))
                  || append(&groups->sizes, (int64_t)size))
             return WORK_MEMORY;
         if (taken % BUCKETS_AT_ONCE == 0 && is_stopped(listener))
@@ -355,7 +331,7 @@ static int merge_cursors(Cursor *cursors, size_t n, int64_t base, uint64_t high,
     }
 }
 
-int group_keys(const Order *orders, size_t n, size_t band, uint64_t low, uint64_t high,
+int group_keys(const Order *orders, size_t n, size_t band, uint32_t low, uint32_t high,
                int64_t limit, size_t above, Groups *groups, const Listener *listener)
 {
     Cursor *cursors = malloc((n + 1) * sizeof *cursors);
@@ -370,15 +346,14 @@ int group_keys(const Order *orders, size_t n, size_t band, uint64_t low, uint64_
         failure = failure_of(&cursors[opened++]);
     }
     if (!failure)
-        failure = merge_cursors(cursors, opened, (int64_t)((uint64_t)band << 56), high, limit,
-                                above, groups, listener);
+        failure = merge_cursors(cursors, opened, band, high, limit, above, groups, listener);
     free(cursors);
     return failure;
 }
 
-enum { DIGIT_BITS = 11, DIGIT = 1 << DIGIT_BITS, UPPER_DIGITS = 3, LOWER_DIGITS = 3, FEW = 16 };
+enum { DIGIT_BITS = 11, DIGIT = 1 << DIGIT_BITS, DIGITS = 3 };
 
-/* A number to sort by in the upper half, a place in the lower. */
+/* A bucket in the upper half, a place in the lower. */
 typedef uint64_t Entry;
 
 /* One pass of a radix sort, which keeps equal digits as they are; 0 if all are equal. */
@@ -400,9 +375,9 @@ static int sort_digit(const Entry *entries, Entry *sorted, size_t n, unsigned sh
 }
 
 /* Sort by the upper half, digit by digit from the lowest; where they are afterwards. */
-static Entry *sort_entries(Entry *entries, Entry *other, size_t n, unsigned digits)
+static Entry *sort_entries(Entry *entries, Entry *other, size_t n)
 {
-    for (unsigned digit = 0; digit < digits; digit++)
+    for (unsigned digit = 0; digit < DIGITS; digit++)
         if (sort_digit(entries, other, n, 32 + digit * DIGIT_BITS)) {
             Entry *swapped = entries;
             entries = other;
@@ -411,65 +386,25 @@ static Entry *sort_entries(Entry *entries, Entry *other, size_t n, unsigned digi
     return entries;
 }
 
-/* Sort places with one upper half by the lower bits of their buckets. */
-static void sort_lower(Entry *entries, Entry *other, size_t n, const uint64_t *buckets)
-{
-    int is_sorted = 1;
-    for (size_t i = 0; i < n; i++) {
-        entries[i] = (buckets[(uint32_t)entries[i]] & 0xFFFFFF) << 32 | (uint32_t)entries[i];
-        is_sorted &= !i || entries[i - 1] < entries[i];
-    }
-    if (is_sorted)
-        return;
-    if (n > FEW) {
-        Entry *sorted = sort_entries(entries, other, n, LOWER_DIGITS);
-        if (sorted != entries)
-            memcpy(entries, sorted, n * sizeof *entries);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) {
-        Entry moved = entries[i];
-        size_t j = i;
-        for (; j > 0 && entries[j - 1] > moved; j--)
-            entries[j] = entries[j - 1];
-        entries[j] = moved;
-    }
-}
-
 int sort_orders(const int64_t *keys, size_t n, size_t n_orders, uint32_t *planes,
                 const Listener *listener)
 {
     if (!n)
         return WORK_DONE;
-    uint64_t *buckets = malloc(n * sizeof *buckets);
     Entry *entries = malloc(2 * n * sizeof *entries);
-    int result = buckets && entries ? WORK_DONE : WORK_MEMORY;
+    int result = entries ? WORK_DONE : WORK_MEMORY;
     for (size_t number = 0; number < n_orders && result == WORK_DONE; number++) {
+        for (size_t i = 0; i < n; i++)
+            entries[i] = (Entry)bucket_of(keys[i * n_orders + number]) << 32 | i;
+        const Entry *sorted = sort_entries(entries, entries + n, n);
+        uint32_t *bucket = planes + number * n, *place = bucket + n_orders * n;
         for (size_t i = 0; i < n; i++) {
-            buckets[i] = (uint64_t)keys[i * n_orders + number] & BUCKET_MASK;
-            entries[i] = buckets[i] >> 24 << 32 | i;
-        }
-        Entry *sorted = sort_entries(entries, entries + n, n, UPPER_DIGITS);
-        Entry *other = sorted == entries ? entries + n : entries;
-        uint32_t *upper = planes + number * n, *lower = upper + n_orders * n,
-                 *place = lower + n_orders * n;
-        for (size_t begin = 0, end; begin < n; begin = end) {
-            uint64_t of_all = sorted[begin] >> 32;
-            for (end = begin + 1; end < n && sorted[end] >> 32 == of_all; end++)
-                ;
-            if (end > begin + 1)
-                sort_lower(sorted + begin, other, end - begin, buckets);
-            for (size_t i = begin; i < end; i++) {
-                uint32_t at = (uint32_t)sorted[i];
-                upper[i] = little_endian((uint32_t)of_all);
-                lower[i] = little_endian((uint32_t)(buckets[at] & 0xFFFFFF));
-                place[i] = little_endian(at);
-            }
+            bucket[i] = little_endian((uint32_t)(sorted[i] >> 32));
+            place[i] = little_endian((uint32_t)sorted[i]);
         }
         if (is_stopped(listener))
             result = WORK_STOPPED;
     }
     free(entries);
-    free(buckets);
     return result;
 }

@@ -5,9 +5,9 @@
 
 #include "kernel.h"
 
-/* Three planes, each of n_orders rows of n numbers: upper 32 bits of a bucket, lower 24 bits, and the
-   signature's place among those of the file. Each row is in order of bucket, then of place. */
-enum { UPPER, LOWER, PLACE, N_PLANES };
+/* Two planes, each of n_orders rows of n numbers: a bucket, and the signature's place among those of the
+   file. Each row is in order of bucket, then of place. */
+enum { BUCKET, PLACE, N_PLANES };
 #define ORDER_HEADER 128
 
 /* Behind the planes of a file there is a check sum for each SUMMED entries of its last order, that of
@@ -47,7 +47,7 @@ typedef struct {
 
 /* Append the buckets of a band from `low` to `high` (inclusive) that have more than `above` signatures below
    `limit` in all files together. They come in order; so do the members of each if files do. */
-int group_keys(const Order *orders, size_t n, size_t band, uint64_t low, uint64_t high,
+int group_keys(const Order *orders, size_t n, size_t band, uint32_t low, uint32_t high,
                int64_t limit, size_t above, Groups *groups, const Listener *listener);
 
 /* Sort each of n_orders columns of n rows of bucket keys into the planes of an order. */

@@ -32,7 +32,7 @@ from lshdb.errors import ParameterError
 from lshdb.ingest.reindex import changed_params
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
-from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.rowfiles.generations import clear_generations
 from lshdb.storage.runs.renumber import Renumbering, document_rows, renumber
 from lshdb.storage.store import Store
@@ -204,9 +204,6 @@ class _Rewriting:
 
     def _staying_rows(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
         """Yield the rows that stay, and put their keys into the columns on the way."""
-        bands = self._params.bands
-        # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
-        order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
         read = written = 0
         for rows in verified_rows(self._snapshot, self._snapshot.signature_file):
             contents = self._contents[read : read + len(rows)]
@@ -214,7 +211,7 @@ class _Rewriting:
             stays = contents != 0
             staying = rows[stays]
             keys = bucket_keys(staying, **self._params.cut)
-            columns.put(written, np.column_stack([keys, contents[stays]])[:, order])
+            columns.put(written, np.column_stack([keys, contents[stays]]))
             written += len(staying)
             yield staying
 

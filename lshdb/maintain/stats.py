@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from lshdb.params.bucket_layout import key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
 from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
 from lshdb.search.verification import check_limits, choose_method
 from lshdb.signatures import kernel_name
-from lshdb.signatures.banding import key_ranges
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot

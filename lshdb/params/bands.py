@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import ParameterError
+from lshdb.params.bucket_layout import CONTENT_BAND
 from lshdb.params.metrics import (
     DEFAULT_METRIC,
     JACCARD,
@@ -35,7 +36,7 @@ __all__ = [
     "typical_background",
 ]
 
-MAX_BANDS = 255
+MAX_BANDS = CONTENT_BAND
 _SAMPLE_LEVELS = 200
 _VECTOR_COST = 0.125
 

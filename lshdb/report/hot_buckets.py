@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.search.candidates import PART_SIGNATURES, living
-from lshdb.signatures.banding import key_ranges
 from lshdb.signatures.family import Family
-from lshdb.storage.dialects.base import BUCKET_BITS
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["BucketSizes", "HotBucket", "bucket_sizes"]
@@ -142,7 +141,7 @@ def _looked_into(
 ) -> HotBucket:
     """Read the members of a bucket again, and count their shingles."""
     params, ids = family.params, sorted(members.tolist())
-    band = (key & (2**64 - 1)) >> BUCKET_BITS
+    band = bands_of(key)
     documents = snapshot.documents_of_signatures(ids)
     keys = tuple(
         documents[signature_id][0][1] for signature_id in ids[:_KEYS] if signature_id in documents

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
+from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.banding import bands_of, bucket_keys, compare_rows, key_ranges
+from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
@@ -276,7 +277,7 @@ def _joined_members(pieces: Iterable[Any]) -> BucketMembers:
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
     """Yield all shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
-    ranges = key_ranges(bands=params.bands, parts=parts)
+    ranges = list(key_ranges(bands=params.bands, parts=parts))
     if snapshot.n_signatures * params.bands <= PART_SIGNATURES and params.bands <= _POSITIVE_BANDS:
         yield snapshot.postings.shared(ranges[0][0], ranges[-1][1])
         return

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.handle import Handle, current_store
+from lshdb.params.bucket_layout import bands_of
 from lshdb.params.index_params import check_equal
 from lshdb.search.candidates import contains
 from lshdb.search.exact_levels import LevelsAcross
@@ -37,7 +38,7 @@ from lshdb.search.verification import (
     level_of,
     points_of,
 )
-from lshdb.signatures.banding import bands_of, compare_rows
+from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.runs.posting_runs import Buckets

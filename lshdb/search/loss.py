@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.errors import UncheckedWarning, warn_caller
+from lshdb.params.bucket_layout import key_ranges
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
 from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.verification import estimate, level_of, signed_anew
-from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
+from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.store import Store

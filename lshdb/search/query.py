@@ -5,7 +5,7 @@ candidates in them checked and ranked. Many queries are signed in threads, and l
 one state of the index.
 
 If the signature file is on another host, the search counts the buckets that a candidate shares
-instead of the bands that agree; the two differ by chance collisions of 56-bit hashes.
+instead of the bands that agree; the two differ by chance collisions of 32-bit hashes.
 """
 
 from __future__ import annotations

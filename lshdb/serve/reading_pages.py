@@ -22,6 +22,7 @@ from lshdb import __version__
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
 from lshdb.pages.text_markup import ShownText, show_difference, show_pair, unchanged_text
+from lshdb.params.bucket_layout import LAST_KEY, bands_of
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import Workers
@@ -250,13 +251,13 @@ class ReadingPages:
 
     async def bucket(self, bucket_key: int) -> Response:
         """List the documents of a bucket."""
-        if not -(2**63) <= bucket_key < 2**63:
+        if not 0 <= bucket_key <= LAST_KEY:
             raise ParameterError(f"{bucket_key} is no bucket key")
 
         def question() -> Response:
             values = {"bucket_key": bucket_key, "most": LISTED}
             keys = [key for (key,) in self._index.sql(_IN_BUCKET, values)]
-            title = f"A bucket of band {bucket_key >> 56 & 255}"
+            title = f"A bucket of band {bands_of(bucket_key)}"
             return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
 
         return await self._workers.ask(question)

@@ -1,9 +1,9 @@
 """Frozen orders: bucket keys of rows, sorted band by band, and look-ups in them.
 
 An order is made once from rows that never change, and is searched in place, in memory or in a
-file. It has three planes (uint32, shape (3, bands + 1, n)): for each band the n buckets in order,
-as their upper 32 bits and their lower 24, and beside each the row that it is of. Equal buckets are
-in order of row. The last of the orders is the content band's (``docs/format.md``).
+file. It has two planes (uint32, shape (2, bands + 1, n)): for each band the n buckets in order, and
+beside each the row that it is of. Equal buckets are in order of row. The last of the orders is the
+content band's (``docs/format.md``).
 
 In a file, sums of the entries of the content band's order follow, a uint32 for each 64 of them. A
 look-up of a content compares the entries beside it with their sums: whoever finds none there signs
@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.kernel import compiled
-from lshdb.params.index_params import Cut
-from lshdb.signatures.banding import (
-    BUCKET_BITS,
+from lshdb.params.bucket_layout import (
     CONTENT_BAND,
+    LAST_KEY,
     bands_of,
-    bucket_keys,
-    content_keys,
+    buckets_of,
+    keys_from,
 )
+from lshdb.params.index_params import Cut
+from lshdb.signatures.banding import bucket_keys, content_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,10 +42,6 @@ Place = tuple[Any, int, int, int]
 SUMMED = 64
 """Entries of a content band's order with one sum."""
 _FACTOR = 0x9E3779B97F4A7C15
-
-_LOWER_BITS = 24
-_BUCKET_MASK = 2**BUCKET_BITS - 1
-_NO_CONTENT = CONTENT_BAND << BUCKET_BITS | _BUCKET_MASK
 
 
 class BandOrders:
@@ -95,7 +92,7 @@ class BandOrders:
         """
         keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
         keys[:, :-1] = bucket_keys(rows, **self._cut)
-        keys[:, -1] = np.array([_NO_CONTENT], dtype=np.uint64).view(np.int64)
+        keys[:, -1] = LAST_KEY
         if contents:
             keys[list(contents), -1] = content_keys(list(contents.values()))
         return keys
@@ -130,13 +127,13 @@ class BandOrders:
 
         Returns
         -------
-        ndarray of uint32, shape (3, n_orders, n)
+        ndarray of uint32, shape (2, n_orders, n)
             O(n n_orders), and 32 bytes a row besides.
         """
         kernel = compiled
         if kernel is None:
             return reference_sort(keys)
-        planes = np.empty((3, keys.shape[1], len(keys)), dtype="<u4")
+        planes = np.empty((2, keys.shape[1], len(keys)), dtype="<u4")
         kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
         return planes
 
@@ -148,7 +145,7 @@ class BandOrders:
         return keys
 
     def sums(self, entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the sums of an order's entries (shape (3, n)): uint32, shape (n / 64,) or more."""
+        """Return the sums of an order's entries (shape (2, n)): uint32, shape (n / 64,) or more."""
         return _sums(entries)
 
     def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
@@ -162,7 +159,7 @@ class BandOrders:
 
         Parameters
         ----------
-        planes : ndarray of uint32, shape (3, n_orders, n)
+        planes : ndarray of uint32, shape (2, n_orders, n)
             As of :meth:`sorted_rows`.
         first : int
             The signature of row 0; the others follow.
@@ -172,14 +169,9 @@ class BandOrders:
         keys, signature_ids : ndarray of int64, shape (n,)
             Of one band after the other.
         """
-        numbers = np.array([*range(self.n_orders - 1), CONTENT_BAND], dtype=np.uint64)
-        bands = (numbers << np.uint64(BUCKET_BITS)).view(np.int64)
-        # As signed numbers: the upper half of the bands comes first.
-        for number in np.argsort(bands).tolist():
-            keys = np.left_shift(planes[0, number], _LOWER_BITS, dtype=np.int64)
-            keys |= planes[1, number]
-            keys |= bands[number]
-            yield keys, planes[2, number] + np.int64(first)
+        for number, band in enumerate([*range(self.n_orders - 1), CONTENT_BAND]):
+            keys = keys_from(band, planes[0, number].astype(np.int64))
+            yield keys, planes[1, number] + np.int64(first)
 
     def find(
         self, places: Sequence[Place], keys: NDArray[np.int64], limit: int
@@ -283,12 +275,11 @@ class BandOrders:
 
 def reference_sort(keys: NDArray[np.int64]) -> Planes:
     """Sort by NumPy alone; what :meth:`BandOrders.sort` must equal."""
-    planes = np.empty((3, keys.shape[1], len(keys)), dtype="<u4")
-    for number, column in enumerate((keys & _BUCKET_MASK).T):
+    planes = np.empty((2, keys.shape[1], len(keys)), dtype="<u4")
+    for number, column in enumerate(buckets_of(keys).T):
         order = np.argsort(column, kind="stable")
-        planes[0, number] = column[order] >> _LOWER_BITS
-        planes[1, number] = column[order] & (2**_LOWER_BITS - 1)
-        planes[2, number] = order
+        planes[0, number] = column[order]
+        planes[1, number] = order
     return planes
 
 
@@ -304,18 +295,16 @@ def reference_find(
         bands[(bands_of(keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
         for band in range(n_orders):
             of_band = np.flatnonzero(bands == band)
-            buckets = keys[of_band] & _BUCKET_MASK
-            upper = (buckets >> _LOWER_BITS).astype("<u4")
-            starts = np.searchsorted(planes[0, band], upper, "left")
-            sizes = np.searchsorted(planes[0, band], upper, "right") - starts
+            buckets = buckets_of(keys[of_band]).astype("<u4")
+            starts = np.searchsorted(planes[0, band], buckets, "left")
+            sizes = np.searchsorted(planes[0, band], buckets, "right") - starts
             if band == n_orders - 1 and len(sums):
                 _check_entries(planes[:, band], sums, starts, starts + sizes)
             at = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            same = planes[1, band, at] == np.repeat(buckets & (2**_LOWER_BITS - 1), sizes)
-            rows = planes[2, band, at[same]].astype(np.int64)
+            rows = planes[1, band, at].astype(np.int64)
             if len(rows) and rows.max() >= n:
                 raise ValueError("an order ends too early, or names a row it does not have")
-            numbers.append(np.repeat(of_band, sizes)[same][first + rows < limit])
+            numbers.append(np.repeat(of_band, sizes)[first + rows < limit])
             found.append(first + rows[first + rows < limit])
     number = np.concatenate(numbers)
     order = np.argsort(number, kind="stable")
@@ -325,7 +314,7 @@ def reference_find(
 def _parts(source: Any, n_orders: int, n: int) -> tuple[Planes, NDArray[np.uint32]]:
     """Return the planes of an order in memory, and its sums, if it has some."""
     words = np.frombuffer(source, dtype="<u4")
-    return words[: 3 * n_orders * n].reshape(3, n_orders, n), words[3 * n_orders * n :]
+    return words[: 2 * n_orders * n].reshape(2, n_orders, n), words[2 * n_orders * n :]
 
 
 def _sums(entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -338,10 +327,10 @@ def _sums(entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
             powers[:1] = 1
             powers = np.cumprod(powers, dtype=np.uint64)[::-1]
             if size and blocks.size:
-                of_planes = blocks.reshape(3, -1, size).astype(np.uint64) * powers[1:]
-                upper, lower, place = of_planes.sum(axis=2, dtype=np.uint64) + powers[0]
+                of_planes = blocks.reshape(2, -1, size).astype(np.uint64) * powers[1:]
+                bucket, place = of_planes.sum(axis=2, dtype=np.uint64) + powers[0]
                 factor = np.uint64(_FACTOR)
-                total = ((upper * factor + lower) * factor + place) * factor
+                total = (bucket * factor + place) * factor
                 sums[first // SUMMED : first // SUMMED + len(total)] = total >> np.uint64(32)
     return sums
 
@@ -365,15 +354,13 @@ def reference_group(
     places: Sequence[Place], first: int, last: int, limit: int, *, above: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Group by NumPy alone; what :meth:`BandOrders.group` must equal."""
-    band = first >> BUCKET_BITS & 255
-    low, high = first & _BUCKET_MASK, last & _BUCKET_MASK
+    band, low, high = bands_of(first), buckets_of(first), buckets_of(last)
     found, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for source, n, n_orders, start in places:
         if band >= n_orders - 1:
             continue
         planes, _ = _parts(source, n_orders, n)
-        upper, lower, rows = planes[:, band].astype(np.int64)
-        buckets = upper << _LOWER_BITS | lower
+        buckets, rows = planes[:, band].astype(np.int64)
         inside = (buckets >= low) & (buckets <= high)
         if len(rows[inside]) and rows[inside].max() >= n:
             raise ValueError("an order ends too early, or names a row it does not have")

@@ -1,17 +1,14 @@
 """Bucket keys of signature rows: b bands of r slots, each hashed to one signed 64-bit integer.
 
-The top 8 bits of a bucket key hold the band's number, and the lower 56 bits a hash of the band's
-number and its r slots. So one sorted integer column keeps the postings of a band together:
+A bucket is a hash of the band's number and its r slots; its key has the number above it
+(``params/bucket_layout.py``), so one sorted integer column keeps the postings of a band together:
 
     h = mix64(band + 1);  for each of the r slots, in order:  h = mix64(h xor slot)
-    bucket = low 56 bits of h;  bucket key = band * 2^56 + bucket, as two's complement
+    bucket = low 32 bits of h;  bucket key = band * 2^32 + bucket
 
 If slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, counted from the least
 significant bit. The r bits of a band are packed into words in the same way, the first one into
 bit 0 of the first word, and each word is then used like a slot.
-
-Band 255 is not a band of slots: its buckets are the first 56 bits of content hashes, which find
-exact copies (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
 """
 
 from __future__ import annotations
@@ -22,32 +19,22 @@ from typing import TYPE_CHECKING
 from lshdb.arrays import count_bits, np
 from lshdb.kernel import compiled
 from lshdb.kernel.random_numbers import mix64
+from lshdb.params.bucket_layout import CONTENT_BAND, buckets_of, keys_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "BUCKET_BITS",
-    "CONTENT_BAND",
-    "MAX_BANDS",
     "Overlap",
     "band_words",
-    "bands_of",
     "bucket_keys",
     "compare_rows",
     "content_keys",
     "first_agreements",
-    "key_ranges",
     "keys_of_bands",
     "matching_bands",
     "reference_agreement",
 ]
-
-BUCKET_BITS = 56
-CONTENT_BAND = 255
-MAX_BANDS = CONTENT_BAND
-
-_BUCKET_MASK = 2**BUCKET_BITS - 1
 
 
 def bucket_keys(
@@ -100,11 +87,10 @@ def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArra
     -------
     ndarray of int64, shape (n,)
     """
-    numbers = bands.astype(np.uint64)
-    hashed = mix64(numbers + np.uint64(1))
+    hashed = mix64(bands.astype(np.uint64) + np.uint64(1))
     for word in words.T.astype(np.uint64):
         hashed = mix64(hashed ^ word)
-    return ((hashed & np.uint64(_BUCKET_MASK)) | (numbers << np.uint64(BUCKET_BITS))).view(np.int64)
+    return keys_from(bands, buckets_of(hashed.view(np.int64)))
 
 
 def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
@@ -138,28 +124,8 @@ def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDAr
 
 def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
     """Return the content band's bucket keys for content hashes of 16 bytes (int64, shape (n,))."""
-    first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
-    key = (first >> np.uint64(64 - BUCKET_BITS)) | (
-        np.uint64(CONTENT_BAND) << np.uint64(BUCKET_BITS)
-    )
-    return key.view(np.int64)
-
-
-def bands_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the band of each bucket key."""
-    return keys >> BUCKET_BITS & 255
-
-
-def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
-    """Return the first and last bucket key of each of ``parts`` equal parts of every band."""
-    step = -(-(2**BUCKET_BITS) // parts)
-    ranges = [
-        (band << BUCKET_BITS | first, band << BUCKET_BITS | min(first + step, 2**BUCKET_BITS) - 1)
-        for band in range(bands)
-        for first in range(0, 2**BUCKET_BITS, step)
-    ]
-    flat = np.array(ranges, dtype=np.uint64).view(np.int64).tolist()
-    return [(first, last) for first, last in flat]
+    buckets = np.frombuffer(b"".join(content_hashes), dtype=">u4")[0::4]
+    return keys_from(CONTENT_BAND, buckets.astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,11 @@ from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
 from lshdb.spark.signing import Recipe, mapped
-from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
+from lshdb.spark.stored_bodies import content_key, hashed, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp, timestamp_after
 
 __all__ = ["Batch", "add_signed", "next_batch", "release"]
 
-_CONTENT_BAND = -(2**56)
 _BODIES = ("text", "tokens", "weights")
 
 
@@ -288,8 +287,7 @@ def _rows(new: DataFrame, params: IndexParams) -> DataFrame:
 
 def _postings(new: DataFrame) -> DataFrame:
     """Return the postings of new signatures, with those of the content band."""
-    content = sf.conv(sf.substring("content_hash", 1, 14), 16, 10).cast("bigint")
-    keys = sf.concat("buckets", sf.array(content + sf.lit(_CONTENT_BAND)))
+    keys = sf.concat("buckets", sf.array(content_key("content_hash")))
     return new.select(sf.explode(keys).alias("bucket_key"), sf.col("number").alias("signature_id"))
 
 

@@ -58,7 +58,7 @@ from lshdb.spark.linked import Linked, clusters_of, decisions_of
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
-from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
+from lshdb.spark.stored_bodies import content_key, hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
@@ -524,8 +524,7 @@ class Index:
             n = one.exceptAll(other).count()
             if n:
                 found.append(f"{n} postings are {what}")
-        content = sf.conv(sf.substring("content_hash", 1, 14), 16, 10).cast("bigint")
-        key = (content - sf.lit(2**56)).alias("bucket_key")
+        key = content_key("content_hash").alias("bucket_key")
         contents = documents.where("signature_id IS NOT NULL").select(key, "signature_id")
         n = contents.join(postings, ["bucket_key", "signature_id"], "left_anti").count()
         if n:

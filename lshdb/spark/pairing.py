@@ -2,7 +2,7 @@
 
 Postings do not travel as rows, of which Spark would hash, compare and copy sixteen a document. Each
 task cuts its own by the range of their buckets, which is the first ``RANGE_BYTES`` of a key: its
-band, and a byte of its hash. It sends a row for each range, with all postings there as bytes,
+band, and a byte of its bucket. It sends a row for each range, with all postings there as bytes,
 without what the range says. Where they arrive, NumPy sorts those of a range. So no bucket is joined
 with itself, and memory holds a range: 1 / 256 of the postings of a band, or the largest bucket.
 A pair that shares several buckets comes once from each; a grouping takes the repeats out, which is
@@ -28,10 +28,17 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from lshdb.params.bucket_layout import (
+    BUCKET_BITS,
+    CONTENT_BAND,
+    FIRST_CONTENT_KEY,
+    bands_of,
+    buckets_of,
+    keys_from,
+)
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
-from lshdb.signatures.banding import BUCKET_BITS
 from lshdb.spark.keeping import kept
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
 from lshdb.storage.runs.posting_runs import Buckets
@@ -196,21 +203,20 @@ def ends_of(pairs: DataFrame, *along: str) -> DataFrame:
 
 
 def key_bucket(name: str) -> Column:
-    """Return the bucket of a document's key, in the band that has no slots."""
-    hashed = sf.xxhash64(name).bitwiseAND(sf.lit(2**BUCKET_BITS - 1))
-    return (hashed - sf.lit(2**BUCKET_BITS)).alias("key_bucket")
+    """Return a hash of a document's key, below 0; it is posted in the band that has no slots."""
+    return sf.xxhash64(name).bitwiseOR(sf.lit(-(2**63))).alias("key_bucket")
 
 
 _POSTED = ("bucket", "signature_id", "key_bucket")
 _POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{ID_BYTES}")])
-"""The id of a key's posting is the key of its bucket."""
-_REST_BYTES = 8 - RANGE_BYTES
-"""Of a bucket key, in the bytes of a range; the id follows."""
+"""The id of a key's posting is the whole hash of the key."""
+_REST_BYTES = BUCKET_BITS // 8 + 1 - RANGE_BYTES
+"""Of a bucket key, in the bytes of a range; the id follows. The upper three bytes are 0."""
 _SENT_POSTING = np.dtype(f"V{_REST_BYTES + ID_BYTES}")
 _Sent = tuple[int, bytes]
 """A range, and postings there."""
-_TOLD_BANDS = (0, -1)
-"""The first band, in which each signature has a posting, and that of keys: 255 in 8 bits."""
+_TOLD_BANDS = (0, CONTENT_BAND)
+"""The first band, in which each signature has a posting, and that of keys."""
 
 
 class _Postings(NamedTuple):
@@ -305,20 +311,21 @@ def _ranged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def _postings(batch: pa.RecordBatch) -> Iterator[NDArray[np.void]]:
     """Yield the postings of rows: of their signatures, and of their keys if they came along."""
     if "key_bucket" in batch.schema.names:
-        keys = batch.column("key_bucket")
-        yield _posted(keys, ids_of(keys))
+        hashes = batch.column("key_bucket")
+        buckets = keys_from(CONTENT_BAND, buckets_of(hashes.to_numpy()))
+        yield _posted(buckets, ids_of(hashes))
     if batch.column("signature_id").null_count:
         batch = batch.filter(batch.column("signature_id").is_valid())
     buckets, ids = batch.column("bucket"), ids_of(batch.column("signature_id"))
     if pa.types.is_list(buckets.type):
         ids = ids[buckets.value_parent_indices().to_numpy()]
         buckets = buckets.flatten()
-    yield _posted(buckets, ids)
+    yield _posted(buckets.to_numpy(), ids)
 
 
-def _posted(buckets: pa.Array, ids: Ids) -> NDArray[np.void]:
+def _posted(buckets: NDArray[np.int64], ids: Ids) -> NDArray[np.void]:
     postings = np.empty(len(ids), dtype=_POSTING)
-    postings["bucket"], postings["id"] = buckets.to_numpy(), ids
+    postings["bucket"], postings["id"] = buckets, ids
     return postings
 
 
@@ -326,7 +333,7 @@ def _ranged(held: list[NDArray[np.void]]) -> pa.RecordBatch:
     """Return a row for each range that has some of the postings."""
     postings = np.concatenate(held)
     data = postings.view(np.uint8).reshape(-1, _POSTING.itemsize)
-    ranges = data[:, _REST_BYTES:8].copy().view("<u2").reshape(-1)
+    ranges = data[:, _REST_BYTES : _REST_BYTES + RANGE_BYTES].copy().view("<u2").reshape(-1)
     sent = np.concatenate([data[:, :_REST_BYTES], data[:, 8:]], axis=1)
     there, some = grouped(sent.view(_SENT_POSTING).reshape(-1), ranges)
     return pa.RecordBatch.from_arrays(
@@ -376,10 +383,15 @@ def _paired_batches(
 def _paired(postings: list[_Sent], max_bucket: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the pairs of small buckets, the members of large ones, and what came twice."""
     met, again = _Postings.shared(postings)
-    told = np.flatnonzero(np.isin(again.buckets >> BUCKET_BITS, _TOLD_BANDS))
+    told = np.flatnonzero(np.isin(bands_of(again.buckets), _TOLD_BANDS))
     if len(told):
-        columns = binaries(again.ids[told]), pa.array(again.buckets[told])
+        buckets, ids = again.buckets[told], again.ids[told]
+        hashes = ids.view(">i8")[1::2]
+        columns = binaries(ids), pa.array(np.where(buckets < FIRST_CONTENT_KEY, buckets, hashes))
         yield _batch(columns[0], None, None, None, None, columns[1])
+    # Keys in one bucket have hashes that agree in some of their bits; they are no pairs.
+    n = int(np.searchsorted(met.buckets, FIRST_CONTENT_KEY))
+    met = _Postings(met.buckets[:n], met.ids[:n])
     if not len(met.ids):
         return
     starts = np.flatnonzero(np.diff(met.buckets, prepend=~met.buckets[0]))

@@ -103,8 +103,8 @@ def upgrade() -> None:
             "SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id WHERE 0"
         )
     op.execute(
-        "CREATE VIEW bucket AS SELECT bucket_key >> 56 & 255 AS band, "
-        "bucket_key & 72057594037927935 AS bucket, bucket_key, count(*) AS size "
+        "CREATE VIEW bucket AS SELECT bucket_key >> 32 AS band, "
+        "bucket_key & 4294967295 AS bucket, bucket_key, count(*) AS size "
         "FROM posting GROUP BY bucket_key"
     )
     op.execute(
@@ -141,10 +141,10 @@ def _make_partitions() -> None:
         sa.PrimaryKeyConstraint("mark", name="pk_commit_mark"),
     )
     op.execute(
-        "CREATE VIEW posting AS SELECT bucket_key >> 56 & 255 AS band, "
-        "bucket_key & 72057594037927935 AS bucket, bucket_key, signature_id FROM stored_posting "
+        "CREATE VIEW posting AS SELECT bucket_key >> 32 AS band, "
+        "bucket_key & 4294967295 AS bucket, bucket_key, signature_id FROM stored_posting "
         "WHERE run_id = ANY(ARRAY(SELECT run_id FROM run)) "
-        "AND bucket_key NOT BETWEEN -72057594037927936 AND -1"
+        "AND bucket_key < 1095216660480"
     )
     # Texts are already compressed.
     op.execute("ALTER TABLE content ALTER body SET STORAGE EXTERNAL")

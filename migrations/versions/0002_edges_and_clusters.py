@@ -110,8 +110,8 @@ def _fill() -> None:
         op.execute(
             "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
             f"SELECT {run_id}, band, size, count(*) FROM ("
-            f"SELECT bucket_key >> 56 & 255 AS band, count(*) AS size FROM {table} "
-            "WHERE bucket_key NOT BETWEEN -72057594037927936 AND -1 GROUP BY bucket_key"
+            f"SELECT bucket_key >> 32 AS band, count(*) AS size FROM {table} "
+            "WHERE bucket_key < 1095216660480 GROUP BY bucket_key"
             ") AS bucket GROUP BY band, size"
         )
     op.execute(

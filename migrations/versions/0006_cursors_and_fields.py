@@ -121,10 +121,10 @@ def _type_postings() -> None:
     runs = op.get_bind().exec_driver_sql("SELECT table_name FROM run ORDER BY run_id").fetchall()
     arms = ["SELECT band, bucket, bucket_key, signature_id FROM no_posting"]
     arms += [
-        "SELECT CAST(bucket_key >> 56 & 255 AS INTEGER) AS band, "
-        "CAST(bucket_key & 72057594037927935 AS INTEGER) AS bucket, "
+        "SELECT CAST(bucket_key >> 32 AS INTEGER) AS band, "
+        "CAST(bucket_key & 4294967295 AS INTEGER) AS bucket, "
         f"bucket_key, signature_id FROM {table} "
-        "WHERE bucket_key NOT BETWEEN -72057594037927936 AND -1"
+        "WHERE bucket_key < 1095216660480"
         for (table,) in runs
     ]
     op.execute("DROP VIEW posting")

@@ -392,11 +392,11 @@ def signed(value: int) -> int:
 
 
 def bucket_key(band: int, slots: Iterable[int]) -> int:
-    """The band's number over 56 bits of a hash of it and its slots."""
+    """The band's number over 32 bits of a hash of it and its slots."""
     hashed = mix64(band + 1)
     for slot in slots:
         hashed = mix64(hashed ^ slot)
-    return signed(band * 2**56 + hashed % 2**56)
+    return band * 2**32 + hashed % 2**32
 
 
 def bucket_keys(signature: Sequence[int], *, bands: int, rows: int) -> list[int]:
@@ -405,5 +405,5 @@ def bucket_keys(signature: Sequence[int], *, bands: int, rows: int) -> list[int]
 
 
 def content_key(content_hash: bytes) -> int:
-    """The key, in band 255, of the first 56 bits of a content hash."""
-    return signed(255 * 2**56 + int.from_bytes(content_hash[:7], "big"))
+    """The key, in band 255, of the first 32 bits of a content hash."""
+    return 255 * 2**32 + int.from_bytes(content_hash[:4], "big")

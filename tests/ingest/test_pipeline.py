@@ -20,7 +20,7 @@ Make = Callable[..., Index]
 
 def test_what_was_remembered_is_suspected_and_little_else() -> None:
     rng = np.random.default_rng(3)
-    keys = rng.integers(-(2**56), 0, 40_000)
+    keys = rng.integers(255 << 32, 256 << 32, 40_000)
     written = WrittenContents([], bits=20)
     assert not written.suspected(keys).any()
     written.remember(keys[:20_000])
@@ -29,7 +29,7 @@ def test_what_was_remembered_is_suspected_and_little_else() -> None:
 
 
 def test_a_full_filter_is_followed_by_another() -> None:
-    keys = np.random.default_rng(4).integers(-(2**56), 0, 300_000)
+    keys = np.random.default_rng(4).integers(255 << 32, 256 << 32, 300_000)
     written = WrittenContents([], bits=20)
     for part in np.split(keys[:200_000], 20):
         written.remember(part)

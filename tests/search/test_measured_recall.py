@@ -261,7 +261,7 @@ def without_band(path: Path, band: int) -> int:
     """Take the postings of one band out of an index; return how many there were."""
     lost = 0
     for (table,) in rows_of(path, "SELECT name FROM sqlite_master WHERE name LIKE 'posting_run_%'"):
-        where = f"FROM {table} WHERE (bucket_key >> 56) & 255 = {band}"
+        where = f"FROM {table} WHERE bucket_key >> 32 = {band}"
         ((n,),) = rows_of(path, f"SELECT count(*) {where}")
         if n:
             change(path, f"DELETE {where}")

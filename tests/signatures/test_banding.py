@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb.signatures.banding import (
-    BUCKET_BITS,
-    CONTENT_BAND,
-    MAX_BANDS,
-    bucket_keys,
-    content_keys,
-    matching_bands,
-)
+from lshdb.params.bands import MAX_BANDS
+from lshdb.params.bucket_layout import BUCKET_BITS, CONTENT_BAND, FIRST_CONTENT_KEY, LAST_KEY
+from lshdb.signatures.banding import bucket_keys, content_keys, matching_bands
 from tests.golden import plain
 
 pytestmark = pytest.mark.fast
@@ -28,12 +23,12 @@ def random_rows(seed: int, n: int, num_perm: int, values: int = 2**32) -> NDArra
 
 
 def band_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The top eight bits, as anyone who reads the stored keys would take them."""
-    return (keys >> BUCKET_BITS) & 0xFF
+    """What lies above the bucket, as anyone who reads the stored keys would take it."""
+    return keys >> 32
 
 
 def test_the_numbers_of_the_layout() -> None:
-    assert BUCKET_BITS == 56
+    assert BUCKET_BITS == 32
     assert CONTENT_BAND == 255
     assert MAX_BANDS == 255
 
@@ -54,8 +49,7 @@ def test_all_255_bands() -> None:
     signatures = random_rows(1, 50, 512)
     keys = bucket_keys(signatures, bands=255, rows=2)
     assert (band_of(keys) == np.arange(255)).all()
-    assert (keys[:, :128] >= 0).all()
-    assert (keys[:, 128:] < 0).all(), "the top bit is the sign"
+    assert (keys >= 0).all()
     assert keys[0].tolist() == plain.bucket_keys(signatures[0].tolist(), bands=255, rows=2)
     assert (band_of(keys) != CONTENT_BAND).all()
 
@@ -64,11 +58,10 @@ def test_sorted_keys_keep_each_band_together() -> None:
     keys = np.sort(bucket_keys(random_rows(2, 300, 255), bands=255, rows=1), axis=None)
     changes = np.flatnonzero(np.diff(band_of(keys)))
     assert len(changes) == 254
-    # As signed numbers the bands from 128 on come first.
-    assert band_of(keys[[0, -1]]).tolist() == [128, 127]
+    assert band_of(keys[[0, -1]]).tolist() == [0, 254]
 
 
-def test_buckets_fill_their_56_bits() -> None:
+def test_buckets_fill_their_32_bits() -> None:
     """10,000 keys: a bit is set half of the time, give or take 5 standard errors of 1/200."""
     buckets = bucket_keys(random_rows(3, 1000, 50), bands=10, rows=5).reshape(-1)
     set_bits = ((buckets[:, None] >> np.arange(BUCKET_BITS)) & 1).mean(axis=0)
@@ -200,18 +193,17 @@ def test_content_keys() -> None:
     assert keys.dtype == np.int64
     assert keys.tolist() == [plain.content_key(content_hash) for content_hash in hashes]
     assert (band_of(keys) == CONTENT_BAND).all()
-    assert (keys < 0).all()
-    assert keys[-1] == -1
-    assert keys[-2] == -(2**56)
+    assert keys[-1] == LAST_KEY == (256 << 32) - 1
+    assert keys[-2] == FIRST_CONTENT_KEY == 255 << 32
 
 
-def test_content_keys_use_the_first_56_bits_and_no_others() -> None:
+def test_content_keys_use_the_first_32_bits_and_no_others() -> None:
     content_hash = bytes(range(16))
     (key,) = content_keys([content_hash])
     for byte in range(16):
         changed = bytearray(content_hash)
         changed[byte] ^= 0x80
-        assert (content_keys([bytes(changed)])[0] != key) == (byte < 7)
+        assert (content_keys([bytes(changed)])[0] != key) == (byte < 4)
 
 
 def test_no_content() -> None:

@@ -296,7 +296,7 @@ def test_alembic_upgrades_an_older_index_as_its_only_writer(tmp_path: Path) -> N
     from alembic.util.exc import CommandError
 
     path = tmp_path / "x.lshdb"
-    unpack(CHECKOUT / "tests/golden/indexes/0005.tar.gz", tmp_path).rename(path)
+    unpack(CHECKOUT / "tests/golden/indexes/0006.tar.gz", tmp_path).rename(path)
     relabel(path)
     command.upgrade(alembic_config(path), "head")
     assert revision(path, {}) == migrations.SCHEMA_REVISION
@@ -313,9 +313,9 @@ def test_runs_are_made_as_they_always_were(tmp_path: Path) -> None:
     names = ["posting_run_1", "posting_run_7"]
     drop, view = run_tables.sqlite_view(names)
     arms = [
-        "SELECT CAST(bucket_key >> 56 & 255 AS INTEGER) AS band, "
-        "CAST(bucket_key & 72057594037927935 AS INTEGER) AS bucket, bucket_key, signature_id "
-        f"FROM {name} WHERE bucket_key NOT BETWEEN -72057594037927936 AND -1"
+        "SELECT CAST(bucket_key >> 32 AS INTEGER) AS band, "
+        "CAST(bucket_key & 4294967295 AS INTEGER) AS bucket, bucket_key, signature_id "
+        f"FROM {name} WHERE bucket_key < 1095216660480"
         for name in names
     ]
     arms.insert(0, "SELECT band, bucket, bucket_key, signature_id FROM no_posting")

@@ -32,7 +32,7 @@ PLANTED = {
     ),
     "posting over another table": (
         "CREATE TABLE mine (bucket_key, signature_id); DROP VIEW posting; CREATE VIEW posting AS "
-        "SELECT bucket_key >> 56 & 255 AS band, bucket_key & 72057594037927935 AS bucket, "
+        "SELECT bucket_key >> 32 AS band, bucket_key & 4294967295 AS bucket, "
         "bucket_key, signature_id FROM mine WHERE bucket_key NOT BETWEEN -72057594037927936 AND -1",
         "view posting",
     ),

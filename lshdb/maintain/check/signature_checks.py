@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from lshdb.clusters.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
+from lshdb.params.bucket_layout import CONTENT_BAND, bands_of, keys_from
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL, run_table
 from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
@@ -128,14 +129,12 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
 def _groups_of_bands(bands: int, most: int) -> list[tuple[list[int], tuple[int, int]]]:
     """Return groups of bands, in order of their keys, and the range of keys of each.
 
-    The ranges cover all keys there can be. Keys are signed: those of bands from 128 on come first.
+    The ranges cover all 64-bit numbers.
     """
-    signed = sorted(band - 256 * (band > 127) for band in range(bands))
-    groups = [signed[start : start + most] for start in range(0, bands, most)]
-    firsts = [-(2**63), *(group[0] << 56 for group in groups[1:]), 2**63]
+    groups = [list(range(first, min(first + most, bands))) for first in range(0, bands, most)]
+    firsts = [-(2**63), *(keys_from(group[0], 0) for group in groups[1:]), 2**63]
     return [
-        ([band & 255 for band in group], (firsts[number], firsts[number + 1] - 1))
-        for number, group in enumerate(groups)
+        (group, (firsts[number], firsts[number + 1] - 1)) for number, group in enumerate(groups)
     ]
 
 
@@ -157,13 +156,13 @@ class _Expected:
     ) -> None:
         self._columns = columns
         self._content = content
-        self._place_of = np.full(256, -1)
+        self._place_of = np.full(CONTENT_BAND + 1, -1)
         self._place_of[bands] = np.arange(len(bands))
 
     def keys(self, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the key of each posting by its band and signature; its own if that is unknown."""
-        band = (keys >> 56) & 255
-        place = self._place_of[band]
+        band = bands_of(keys)
+        place = self._place_of[np.clip(band, 0, CONTENT_BAND)]
         expected = np.where(place < 0, np.int64(-1), self._columns[place, ids])
         content = self._content[ids]
         return np.where(band == CONTENT_BAND, np.where(content == 0, keys, content), expected)

@@ -277,7 +277,7 @@ class Evidence:
     def _vouch(self, document: StoredDocument, proved: dict[int, NDArray[np.uint32]]) -> None:
         """Take a row as it is if every slot of it is in a band, and every band has its posting.
 
-        A bucket key is a hash of 56 bits of the band's slots: a row that differs is not taken.
+        A bucket key is a hash of 32 bits of the band's slots: a row that differs is not taken.
         """
         params, signature_id = self._params, document.signature_id
         if signature_id is None or params.bands * params.rows != params.num_perm:

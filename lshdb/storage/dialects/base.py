@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.errors import DamageError, DatabaseError, LockedError, LshdbError
+from lshdb.params.bucket_layout import BUCKET_BITS, FIRST_CONTENT_KEY, N_BUCKETS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BAND_SQL",
     "BUCKET_SQL",
-    "CONTENT_BAND",
     "NOT_CONTENT_SQL",
     "NUMBERS",
     "Answer",
@@ -45,7 +45,6 @@ __all__ = [
     "RunTables",
     "Session",
     "TimedOut",
-    "band_ranges",
     "run_table",
 ]
 
@@ -570,27 +569,11 @@ class Session(ABC):
         """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
 
 
-BUCKET_BITS = 56
-_BUCKET_MASK = 2**BUCKET_BITS - 1
-CONTENT_BAND = 255
-"""The band of content keys."""
-_CONTENT_RANGE = (-(2**BUCKET_BITS), -1)
-"""First and last bucket key of band 255, the content band, in two's complement."""
-
-BAND_SQL = f"bucket_key >> {BUCKET_BITS} & 255"
-BUCKET_SQL = f"bucket_key & {_BUCKET_MASK}"
-NOT_CONTENT_SQL = f"bucket_key NOT BETWEEN {_CONTENT_RANGE[0]} AND {_CONTENT_RANGE[1]}"
+BAND_SQL = f"bucket_key >> {BUCKET_BITS}"
+BUCKET_SQL = f"bucket_key & {N_BUCKETS - 1}"
+NOT_CONTENT_SQL = f"bucket_key < {FIRST_CONTENT_KEY}"
 
 _NAME = re.compile(r"posting_run_\d{1,19}")
-
-
-def band_ranges() -> Iterator[tuple[int, int, int]]:
-    """Yield each band but the content band, with its first and last bucket key."""
-    for band in range(CONTENT_BAND):
-        first = band << BUCKET_BITS
-        if first >= 2**63:  # bucket keys are signed
-            first -= 2**64
-        yield band, first, first + _BUCKET_MASK
 
 
 def run_table(name: object) -> str:

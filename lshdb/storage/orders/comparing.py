@@ -12,8 +12,9 @@ import secrets
 from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
+from lshdb.params.bucket_layout import buckets_of
 from lshdb.storage.orders.freezing import Contents, keys_of_rows
-from lshdb.storage.orders.order_file import LOWER, LOWER_BITS, PLACE, UPPER, Banding, OrderFile
+from lshdb.storage.orders.order_file import BUCKET, ENTRY_BYTES, PLACE, Banding, OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ __all__ = ["wrong_order"]
 
 _READ_BYTES = 4 * 2**20
 """Entries that are read at once."""
-_ENTRY_BYTES = 12
 
 
 def wrong_order(
@@ -58,7 +58,7 @@ def wrong_order(
     for start, keys, with_content in found:
         begin, end = start - first, start - first + len(keys)
         is_there[begin:end][with_content] = True
-        marks = mark.of(_buckets(keys.view(np.uint64)), np.arange(begin, end)[:, np.newaxis])
+        marks = mark.of(buckets_of(keys), np.arange(begin, end)[:, np.newaxis])
         marks[~is_there[begin:end], -1] = 0
         expected += marks.sum(axis=0, dtype=np.uint64)
     for order in range(banding.n_orders):
@@ -78,13 +78,12 @@ def _sum_of(
     Only entries of rows that are wanted count; by default all.
     """
     total = 0
-    before: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []  # the last entry, if any
-    step = _READ_BYTES // _ENTRY_BYTES
+    before: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # the last entry, if any
+    step = _READ_BYTES // ENTRY_BYTES
     for start in range(0, file.n, step):
         end = min(start + step, file.n)
-        upper, lower, words = (file.row(one, order, start, end) for one in (UPPER, LOWER, PLACE))
-        buckets = upper.astype(np.uint64) << np.uint64(LOWER_BITS) | lower
-        places = words.astype(np.int64)
+        buckets = file.row(BUCKET, order, start, end).astype(np.int64)
+        places = file.row(PLACE, order, start, end).astype(np.int64)
         chosen = places < n
         if are_wanted is not None:
             chosen[chosen] = are_wanted[places[chosen]]
@@ -103,20 +102,15 @@ def _sum_of(
     return total % 2**64
 
 
-def _buckets(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return bucket keys without their bands."""
-    return keys & np.uint64((1 << 32 + LOWER_BITS) - 1)
-
-
 class _Hash:
     """A hash of entries: two random factors, and the end of MurmurHash3's 128 bits on x64."""
 
     def __init__(self) -> None:
         self._of_bucket, self._of_place = (np.uint64(secrets.randbits(64) | 1) for _ in range(2))
 
-    def of(self, buckets: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def of(self, buckets: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the hash of each bucket with its place."""
-        mixed = buckets * self._of_bucket
+        mixed = buckets.astype(np.uint64) * self._of_bucket
         mixed += places.astype(np.uint64) * self._of_place
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
             mixed ^= mixed >> np.uint64(33)

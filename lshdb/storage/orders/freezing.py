@@ -29,12 +29,10 @@ from lshdb.arrays import np
 from lshdb.disksort.descriptors import read_at, write_at
 from lshdb.storage.orders.frozen import MOST_SORTED, CommittedRows, OrderFolder, covering
 from lshdb.storage.orders.order_file import (
+    BUCKET,
     HEADER_BYTES,
-    LOWER,
-    LOWER_BITS,
     NEXT_NAME,
     PLACE,
-    UPPER,
     Banding,
     OrderFile,
     OrderName,
@@ -74,7 +72,7 @@ class SortedRows(NamedTuple):
     ----------
     first : int
         The signature of the first row.
-    planes : ndarray of uint32, shape (3, n_orders, n)
+    planes : ndarray of uint32, shape (2, n_orders, n)
         As :meth:`Banding.sort` gives them; every row has a document, or had one when it was made.
     """
 
@@ -111,8 +109,8 @@ class _Held:
         self._planes = planes
 
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
-        upper, lower, places = self._planes[:, order, start:stop].astype(np.int64)
-        return upper << LOWER_BITS | lower, places + self._first
+        buckets, places = self._planes[:, order, start:stop].astype(np.int64)
+        return buckets, places + self._first
 
 
 class _Scratch:
@@ -126,12 +124,12 @@ class _Scratch:
 
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
         columns = []
-        for plane in (UPPER, LOWER, PLACE):
+        for plane in (BUCKET, PLACE):
             begin = (plane * self.n_orders + order) * self.n + start
             data = read_at(self._descriptor, 4 * (stop - start), 4 * begin)
             columns.append(np.frombuffer(data, dtype="<u4").astype(np.int64))
-        upper, lower, places = columns
-        return upper << LOWER_BITS | lower, places + self._first
+        buckets, places = columns
+        return buckets, places + self._first
 
 
 def freeze_rows(
@@ -300,9 +298,9 @@ def _merge(
     """Write one order of all parts together behind the header of a file."""
     written = 0
     for buckets, ids in _in_blocks(parts, order, most):
-        upper, lower, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
-        columns = (upper, lower, (ids[entries] - first).astype("<u4"))
-        for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
+        in_order, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
+        columns = (in_order, (ids[entries] - first).astype("<u4"))
+        for plane, column in zip((BUCKET, PLACE), columns, strict=True):
             at = HEADER_BYTES + 4 * ((plane * banding.n_orders + order) * n + written)
             write_at(descriptor, _data(column), at)
         written += len(buckets)

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.storage.dialects.base import BUCKET_BITS, CONTENT_BAND
+from lshdb.params.bucket_layout import (
+    CONTENT_BAND,
+    bands_of,
+    key_ranges,
+    keys_from,
+    range_of_band,
+)
 from lshdb.storage.orders.order_file import (
     Banding,
     OrderFile,
@@ -33,7 +39,6 @@ __all__ = ["CommittedRows", "Cover", "OrderFolder", "covering"]
 
 MOST_SORTED = 2_048
 """Rows that no file covers and that are sorted in memory, once for a state."""
-_BUCKETS = 2**BUCKET_BITS
 _READ_ENTRIES = 2**20
 """Of an order that is read from one end to the other; 16 MiB."""
 
@@ -185,11 +190,10 @@ class Cover:
             A file cannot be read, or is not what was written.
         """
         parts: list[tuple[Ids, Ids, Ids]] = [(np.empty(0, np.int64),) * 3]
-        for number in range(first >> BUCKET_BITS, (last >> BUCKET_BITS) + 1):
-            if number & 255 >= self._banding.n_orders - 1:
-                continue
-            base = number << BUCKET_BITS
-            ends = max(first, base), min(last, base + _BUCKETS - 1)
+        n_bands = self._banding.n_orders - 1
+        for band in range(bands_of(first), min(bands_of(last) + 1, n_bands)):
+            of_band = range_of_band(band)
+            ends = max(first, of_band[0]), min(last, of_band[1])
             parts.append(self._banding.group(self._places, *ends, self._n_signatures, above=above))
         if len(parts) == 2:
             return parts[1]
@@ -198,27 +202,19 @@ class Cover:
 
     def ranges(self, n: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of keys (first, last) of all bands, in order, with about n postings each."""
-        parts = 1 + self._n_signatures // n
-        step = -(-_BUCKETS // parts)
-        bands = np.arange(self._banding.n_orders - 1, dtype=np.uint8).view(np.int8)
-        for band in np.sort(bands).tolist():
-            base = band << BUCKET_BITS
-            for first in range(0, _BUCKETS, step):
-                yield base + first, base + min(first + step, _BUCKETS) - 1
+        yield from key_ranges(bands=self._banding.n_orders - 1, parts=1 + self._n_signatures // n)
 
 
 def _postings(file: OrderFile, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
-    numbers = np.array([*range(file.n_orders - 1), CONTENT_BAND], dtype=np.uint64)
-    bands = (numbers << np.uint64(BUCKET_BITS)).view(np.int64)
-    for order in np.argsort(bands).tolist():  # as signed numbers, as keys are
+    for order, band in enumerate([*range(file.n_orders - 1), CONTENT_BAND]):
         for start in range(0, file.n, _READ_ENTRIES):
             stop = min(start + _READ_ENTRIES, file.n)
             buckets, ids = file.part(order, start, stop)
-            buckets |= bands[order]
+            keys = keys_from(band, buckets)
             if first > file.name.first or last < file.name.last:
                 inside = (ids >= first) & (ids < last)
-                buckets, ids = buckets[inside], ids[inside]
-            yield buckets, ids
+                keys, ids = keys[inside], ids[inside]
+            yield keys, ids
 
 
 class OrderFolder:

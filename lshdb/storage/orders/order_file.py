@@ -2,15 +2,15 @@
 
     orders.GENERATION.CUT.FIRST-LAST.SEGMENT.CRC.npy
 
-It is a plain ``.npy`` of uint32, shape (3, n_orders, n): for each band, and for the contents, the
-n buckets in order as their upper 32 and lower 24 bits, and beside each the signature's number,
-counted from FIRST. Behind the array there are sums of the contents' entries, as
-:meth:`Banding.sums` gives them: an add that finds no content there writes it anew, so what it finds
-must be what was written. Committed rows never change, so neither does what the file says: it is
-written once, under a temporary name, and removed one day. Its name says which rows it covers, by
-which cut, the number that the commit of the last of them drew (table ``segment``), and the CRC-32
-of all its bytes. Histories of an index that part, as two copies of it do, draw different numbers;
-so a file of one is not taken for the other's, however alike their rows are.
+It is a plain ``.npy`` of uint32, shape (2, n_orders, n): for each band, and for the contents, the
+n buckets in order, and beside each the signature's number, counted from FIRST. Behind the array
+there are sums of the contents' entries, as :meth:`Banding.sums` gives them: an add that finds no
+content there writes it anew, so what it finds must be what was written. Committed rows never
+change, so neither does what the file says: it is written once, under a temporary name, and removed
+one day. Its name says which rows it covers, by which cut, the number that the commit of the last of
+them drew (table ``segment``), and the CRC-32 of all its bytes. Histories of an index that part, as
+two copies of it do, draw different numbers; so a file of one is not taken for the other's, however
+alike their rows are.
 
 It is derived: without it, or where it is not as it should be, SQL gives the same answers.
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "LOWER_BITS",
     "NEXT_NAME",
     "Banding",
     "OrderFile",
@@ -52,8 +51,8 @@ __all__ = [
 ]
 
 HEADER_BYTES = 128
-LOWER_BITS = 24
-UPPER, LOWER, PLACE = range(3)
+BUCKET, PLACE = range(2)
+ENTRY_BYTES = 8
 NEXT_NAME = "orders.next.npy"
 """The file that is being written."""
 
@@ -97,10 +96,10 @@ class Banding(Protocol):
         """
 
     def sort(self, keys: Ids) -> Planes:
-        """Return the columns of keys, sorted: uint32, shape (3, n_orders, n)."""
+        """Return the columns of keys, sorted: uint32, shape (2, n_orders, n)."""
 
     def sums(self, entries: Planes) -> Planes:
-        """Return sums of the entries of the last order (shape (3, n)), for :meth:`find`."""
+        """Return sums of the entries of the last order (shape (2, n)), for :meth:`find`."""
 
     def find(
         self, places: Sequence[tuple[Any, int, int, int]], keys: Ids, limit: int
@@ -192,7 +191,7 @@ def is_order(path: Path) -> bool:
 
 
 def _header(n_orders: int, n: int) -> bytes:
-    return npy_header("<u4", (3, n_orders, n))
+    return npy_header("<u4", (2, n_orders, n))
 
 
 _BEGINNING = _header(1, 1).partition(b"1, 1)")[0]
@@ -233,7 +232,7 @@ class OrderFile:
         self.descriptor = open_file(self.path, os.O_RDONLY)
         weakref.finalize(self, os.close, self.descriptor)
         there = os.fstat(self.descriptor)
-        size = HEADER_BYTES + 12 * n_orders * self.n + 4 * -(-self.n // banding.n_summed)
+        size = HEADER_BYTES + ENTRY_BYTES * n_orders * self.n + 4 * -(-self.n // banding.n_summed)
         header = _header(n_orders, self.n)
         if there.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
@@ -286,7 +285,7 @@ class OrderFile:
         return np.frombuffer(data, dtype="<u4")
 
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
-        """Return buckets (56 bits) from one place to another, and their signatures.
+        """Return buckets from one place to another, and their signatures.
 
         They are read and not mapped: who takes all of a file part by part would have all of it in
         memory, a gigabyte for five million documents.
@@ -296,8 +295,7 @@ class OrderFile:
         OSError, ValueError
             As for :meth:`row`; or a signature is not among those of the file.
         """
-        buckets = self._read(UPPER, order, start, stop).astype(np.int64) << LOWER_BITS
-        buckets |= self._read(LOWER, order, start, stop)
+        buckets = self._read(BUCKET, order, start, stop).astype(np.int64)
         places = self._read(PLACE, order, start, stop).astype(np.int64)
         if len(places) and places.max() >= self.n:
             raise ValueError(f"{self.path} names a signature that it does not have")
@@ -369,12 +367,12 @@ def write_orders(
 
 def _write_sums(descriptor: int, banding: Banding, n: int) -> None:
     """Write the sums of the contents' entries behind the planes, which are there."""
-    end = HEADER_BYTES + 12 * banding.n_orders * n
+    end = HEADER_BYTES + ENTRY_BYTES * banding.n_orders * n
     step = _READ_BYTES // banding.n_summed * banding.n_summed
     for start in range(0, n, step):
         stop = min(start + step, n)
-        entries = np.empty((3, stop - start), dtype="<u4")
-        for plane in (UPPER, LOWER, PLACE):
+        entries = np.empty((2, stop - start), dtype="<u4")
+        for plane in (BUCKET, PLACE):
             at = ((plane + 1) * banding.n_orders - 1) * n + start
             data = read_at(descriptor, 4 * (stop - start), HEADER_BYTES + 4 * at)
             entries[plane] = np.frombuffer(data, dtype="<u4")

@@ -39,11 +39,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError
+from lshdb.params.bucket_layout import CONTENT_BAND, FIRST_CONTENT_KEY, bands_of, keys_from
 from lshdb.storage.dialects.base import (
-    BUCKET_BITS,
     RunTables,
     Session,
-    band_ranges,
     run_table,
 )
 from lshdb.storage.orders.frozen import Cover
@@ -323,7 +322,7 @@ class PostingRuns:
             there = np.array(sorted(old), dtype=np.int64)
             before = np.array([old[key] for key in there.tolist()], dtype=np.int64)
             more = np.searchsorted(keys, there, "right") - np.searchsorted(keys, there, "left")
-            bands = _bands(there)
+            bands = bands_of(there)
             for (band, size), count in _histogram(bands, before + more).items():
                 sizes[band, size] = sizes.get((band, size), 0) + count
             for sign_of in (before, more):  # neither the old size nor the new part stands alone
@@ -405,10 +404,6 @@ def _whole_buckets(
         yield keys, ids
 
 
-def _bands(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    return keys >> BUCKET_BITS & 255
-
-
 def _sizes(keys: NDArray[np.int64]) -> dict[tuple[int, int], int]:
     """Return the number of buckets by (band, size) for sorted keys, without the content band.
 
@@ -418,12 +413,12 @@ def _sizes(keys: NDArray[np.int64]) -> dict[tuple[int, int], int]:
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1  # a key that came before
     starts = np.flatnonzero(np.diff(again, prepend=-1) > 1)
     ends = np.append(starts[1:], len(again))
-    sizes = _histogram(_bands(keys[again[starts]]), ends - starts + 1)
+    sizes = _histogram(bands_of(keys[again[starts]]), ends - starts + 1)
     shared: Counter[int] = Counter()
     for (band, size), n_buckets in sizes.items():
         shared[band] += size * n_buckets
-    bands = np.array(list(band_ranges()))
-    counts = np.searchsorted(keys, bands[:, 2], "right") - np.searchsorted(keys, bands[:, 1])
+    firsts = [keys_from(band, 0) for band in range(CONTENT_BAND + 1)]
+    counts = np.diff(np.searchsorted(keys, firsts))
     for band, count in enumerate(counts.tolist()):
         if count > shared[band]:
             sizes[band, 1] = count - shared[band]
@@ -431,7 +426,7 @@ def _sizes(keys: NDArray[np.int64]) -> dict[tuple[int, int], int]:
 
 
 def _histogram(bands: NDArray[np.int64], sizes: NDArray[np.int64]) -> dict[tuple[int, int], int]:
-    inside = bands != 255
+    inside = bands != CONTENT_BAND
     both, counts = np.unique(sizes[inside] << 8 | bands[inside], return_counts=True)
     return {
         (one & 255, one >> 8): count
@@ -471,8 +466,6 @@ def grouped(postings: NDArray[np.int64]) -> Buckets:
 
 
 _POSTINGS = 65_536
-_CONTENT_BAND = -1
-"""The band of content keys, as the sign of a key gives it."""
 _Result = TypeVar("_Result")
 
 
@@ -617,7 +610,7 @@ class Postings:
         One pass over that part of the orders; or one SQL ``GROUP BY`` over that of the runs,
         without the interpreter's lock.
         """
-        if first >> BUCKET_BITS > _CONTENT_BAND or last >> BUCKET_BITS < _CONTENT_BAND:
+        if last < FIRST_CONTENT_KEY:
             found = self._by_orders(partial(_grouped, first=first, last=last, above=above))
             if found is not None:
                 return found
@@ -717,7 +710,7 @@ def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
 
 def _are_contents(keys: NDArray[np.int64]) -> bool:
     """Return whether a key is the content band's."""
-    return bool((keys >> BUCKET_BITS == _CONTENT_BAND).any())
+    return bool((keys >= FIRST_CONTENT_KEY).any())
 
 
 def check_ids(signature_ids: NDArray[np.int64], n_signatures: int) -> None:

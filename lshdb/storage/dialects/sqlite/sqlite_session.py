@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 from lshdb.arrays import np
+from lshdb.params.bucket_layout import CONTENT_BAND, range_of_band
 from lshdb.storage.dialects.base import (
     BAND_SQL,
     NOT_CONTENT_SQL,
@@ -31,7 +32,6 @@ from lshdb.storage.dialects.base import (
     Database,
     RunTables,
     Session,
-    band_ranges,
 )
 from lshdb.storage.dialects.sqlite.connections import Connection, copy_database
 from lshdb.storage.place.own_files import new_file
@@ -396,9 +396,10 @@ class SqliteRunTables(RunTables):
         shared: Counter[int] = Counter()
         for band, size, n_buckets in sizes:
             shared[band] += size * n_buckets
-        for band, first, last in band_ranges():
+        for band in range(CONTENT_BAND):
             (count,) = self._session.execute(
-                f"SELECT count(*) FROM {table} WHERE bucket_key BETWEEN ? AND ?", (first, last)
+                f"SELECT count(*) FROM {table} WHERE bucket_key BETWEEN ? AND ?",
+                range_of_band(band),
             ).fetchone()
             if count > shared[band]:
                 sizes.append((band, 1, count - shared[band]))
