@@ -69,7 +69,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.handle import Listing as Listing
     from lshdb.index import Index as Index
     from lshdb.index import deduplicate as deduplicate
-    from lshdb.ingest.pipeline import AddResult as AddResult
+    from lshdb.ingest.add_result import AddResult as AddResult
     from lshdb.ingest.remove import RemoveResult as RemoveResult
     from lshdb.maintain.check.findings import Finding as Finding
     from lshdb.maintain.repair import RepairResult as RepairResult
@@ -136,7 +136,7 @@ _HOMES = {
     ),
     "handle": "Listing",
     "index": "Index deduplicate",
-    "ingest.pipeline": "AddResult",
+    "ingest.add_result": "AddResult",
     "ingest.remove": "RemoveResult",
     "maintain.check.findings": "Finding",
     "maintain.repair": "RepairResult",

@@ -45,7 +45,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lshdb.ingest.pipeline import AddResult
+    from lshdb.ingest.add_result import AddResult
 
 __all__ = [
     "AllRejectedError",

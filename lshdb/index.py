@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
     from lshdb.documents import Table
     from lshdb.handle import Listing
-    from lshdb.ingest.add import AddResult
+    from lshdb.ingest.add_result import AddResult
     from lshdb.ingest.remove import RemoveResult
     from lshdb.maintain.check.findings import Finding
     from lshdb.maintain.repair import RepairResult

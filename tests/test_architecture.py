@@ -39,6 +39,8 @@ ROOMS = (
     "plot", "serve", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
+APART = ("documents", "maintain")
+"""Rooms of whose folders no two import each other."""
 ROOT_FILES = 10
 SMALL = 80
 
@@ -82,22 +84,25 @@ def module_of(dotted: str) -> str | None:
 
 
 @cache
-def graph() -> dict[str, set[str]]:
-    """Module to the modules that it imports, at once or late.
+def graph(*, types: bool = False) -> dict[str, set[str]]:
+    """Module to the modules that it imports, at once or late; for types too, if asked for.
 
     ``from lshdb.room import module`` is an arrow to the module, not to the room.
     """
-    return {name: {one for one in _targets(tree) if one} for name, tree in modules()}
+    return {
+        name: {target for target in _targets(tree, types=types) if target}
+        for name, tree in modules()
+    }
 
 
-def _targets(tree: ast.AST) -> Iterator[str | None]:
+def _targets(tree: ast.AST, *, types: bool) -> Iterator[str | None]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lshdb"):
             for alias in node.names:
                 yield module_of(f"{node.module}.{alias.name}") or module_of(node.module or "")
-        yield from _targets(node)
+        yield from _targets(node, types=types)
 
 
 def room_of(name: str) -> str:
@@ -107,22 +112,58 @@ def room_of(name: str) -> str:
 
 def cycles(arrows: dict[str, set[str]]) -> list[str]:
     """Modules that import each other, directly or by way of others."""
-    reach: dict[str, set[str]] = {}
-    for start in arrows:
-        seen: set[str] = set()
-        todo = list(arrows[start])
-        while todo:
-            one = todo.pop()
-            if one not in seen:
-                seen.add(one)
-                todo += arrows.get(one, ())
-        reach[start] = seen
-    return sorted(name for name, seen in reach.items() if name in seen)
+    return sorted(name for name in arrows if name in _reached(arrows, name))
+
+
+def _reached(arrows: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    todo = list(arrows[start])
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += arrows.get(name, ())
+    return reached
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not cycles(graph())
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+
+
+def circles(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """Modules of several folders that need each other, each set once."""
+    reach = {start: _reached(arrows, start) for start in arrows}
+    sets = [
+        {name for name in targets if start in reach.get(name, ())}
+        for start, targets in reach.items()
+    ]
+    return [names for names in sets if len({name.rpartition("/")[0] for name in names}) > 1]
+
+
+def test_no_circle_of_folders_is_closed_by_imports_for_types() -> None:
+    assert not circles(graph(types=True))
+    assert circles({"errors.py": {"ingest/add.py"}, "ingest/add.py": {"errors.py"}})
+    assert not circles({"a/b.py": {"a/c.py"}, "a/c.py": {"a/b.py", "d/e.py"}})
+
+
+def mutual(arrows: dict[str, set[str]], room: str) -> set[tuple[str, str]]:
+    """Pairs of folders in a room that import each other."""
+    pairs = {
+        (name.split("/")[1], target.split("/")[1])
+        for name, targets in arrows.items()
+        for target in targets
+        if name.startswith(f"{room}/") and target.startswith(f"{room}/")
+        if name.count("/") > 1 and target.count("/") > 1
+    }
+    return {(here, there) for here, there in pairs if here < there and (there, here) in pairs}
+
+
+def test_folders_in_a_room_do_not_import_each_other() -> None:
+    for room in APART:
+        assert not mutual(graph(types=True), room), room
+    both = {"a/b/c.py": {"a/d/e.py"}, "a/d/e.py": {"a/b/f.py"}}
+    assert mutual(both, "a") == {("b", "d")} and not mutual(both, "b")
 
 
 def upward(arrows: dict[str, set[str]]) -> list[str]:

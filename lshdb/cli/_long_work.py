@@ -31,7 +31,7 @@ from lshdb.documents import DocumentBlock, DocumentStream, Item
 
 if TYPE_CHECKING:
     from lshdb.clusters.rewrite_files import RewrittenFile
-    from lshdb.ingest.add import AddResult
+    from lshdb.ingest.add_result import AddResult
 
 __all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]
 

@@ -24,8 +24,8 @@ from lshdb.documents import check_document_limit
 from lshdb.documents.document import printable
 from lshdb.documents.formats.json_text import exact_value
 from lshdb.documents.formats.jsonl import RawLine, key_of, read_raw_lines
-from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
-from lshdb.documents.io.sources import STDIN
+from lshdb.documents.io.source import STDIN
+from lshdb.documents.registry import HEAD, is_delimited, look_at
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, ParameterError
 from lshdb.handle import Handle

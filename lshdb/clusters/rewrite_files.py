@@ -47,13 +47,14 @@ from lshdb.documents.formats.passthrough import (
     RecordFile,
     open_records,
 )
-from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
 from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
-from lshdb.documents.io.sources import STDIN, Source, find_sources
+from lshdb.documents.io.source import STDIN, Source
+from lshdb.documents.io.sources import find_sources
 from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.documents.read import refuse_useless
+from lshdb.documents.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.handle import Handle

@@ -18,7 +18,7 @@ from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.in_memory import open_table
 from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
-from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.add_result import AddResult
 
 __all__ = ["TableRows"]
 

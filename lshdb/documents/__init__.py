@@ -28,10 +28,10 @@ if TYPE_CHECKING:
         body_weight,
         in_blocks,
     )
-    from lshdb.documents.formats.registry import INPUT_FORMATS
     from lshdb.documents.frames import Table
     from lshdb.documents.io.folders import WalkCounts
     from lshdb.documents.read import Peek, check_document_limit, peek_documents, read_documents
+    from lshdb.documents.registry import INPUT_FORMATS
     from lshdb.documents.written_keys import LONGEST_KEY_LINES, json_key, unescaped
 
 __all__ = [
@@ -68,7 +68,7 @@ _HOMES = {
     "Item": "blocks",
     "body_weight": "blocks",
     "in_blocks": "blocks",
-    "INPUT_FORMATS": "formats.registry",
+    "INPUT_FORMATS": "registry",
     "LONGEST_KEY_LINES": "written_keys",
     "Peek": "read",
     "Table": "frames",

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias
 
 from lshdb.arguments import lone_surrogate, validate_body
+from lshdb.documents.rejected import Rejected
 from lshdb.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -122,22 +123,6 @@ class Document:
     body: Body
     source: str = ""
     fields: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A piece of the input that is not an acceptable document.
-
-    Attributes
-    ----------
-    source : str
-        ``file``, ``file:line`` or ``file: row n``.
-    reason : str
-        What was found and what was expected, in one line.
-    """
-
-    source: str
-    reason: str
 
 
 Given: TypeAlias = "Document | Rejected | tuple[str, Body]"

@@ -37,9 +37,10 @@ from lshdb.documents.document import (
     SeenFields,
     shown_paths,
 )
-from lshdb.documents.formats.registry import FORMATS
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
-from lshdb.documents.io.sources import STDIN, Source, find_sources, require_decoders
+from lshdb.documents.io.source import STDIN, Source
+from lshdb.documents.io.sources import find_sources, require_decoders
+from lshdb.documents.registry import FORMATS
 from lshdb.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def read_documents(
         pipes, sockets, devices, binary files and files of formats that are not read are left out
         and counted.
     input_format : str
-        ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
+        ``auto``, or a name in ``lshdb.documents.registry.FORMATS``. ``auto`` goes by the
         extension, without that of a compression (``.gz``, ``.zst``, ``.xz``, ``.bz2``): ``.jsonl``
         and ``.ndjson``, ``.json`` (an array of objects, or lines), ``.csv``, ``.tsv`` and ``.tab``,
         ``.npy``, ``.npz``, ``.parquet``, ``.arrow`` and ``.feather``; references in ``.ris``,

@@ -34,12 +34,12 @@ from lshdb.documents import (
 )
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
 from lshdb.ingest import add_sizes
+from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.ahead import Ahead, Part
 from lshdb.ingest.batch import Batch, Contents, hash_bodies
 from lshdb.ingest.cut_documents import cut_document
 from lshdb.ingest.pipeline import (
     ON_CONFLICT,
-    AddResult,
     AddRun,
     BatchSource,
     check_on_conflict,
@@ -56,7 +56,6 @@ from lshdb.threads import choose_workers
 
 __all__ = [
     "REPEATED",
-    "AddResult",
     "Rejections",
     "add_documents",
     "has_order",

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest import add_sizes
+from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.batch import Batch, Contents
 from lshdb.ingest.pipeline import (
-    AddResult,
     AddRun,
     BatchSource,
     check_on_conflict,

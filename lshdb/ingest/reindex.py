@@ -20,8 +20,9 @@ from lshdb.arguments import check_names
 from lshdb.documents import Document, DocumentBlock, in_blocks
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
+from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.ahead import Ahead
-from lshdb.ingest.pipeline import AddResult, AddRun, commit_batches
+from lshdb.ingest.pipeline import AddRun, commit_batches
 from lshdb.params.index_params import IndexParams
 from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.params.options import CreateOptions

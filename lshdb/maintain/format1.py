@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
-from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
 from lshdb.maintain.repair import ASIDE, remove_rebuilt
 from lshdb.params.index_params import FORMAT, IndexParams

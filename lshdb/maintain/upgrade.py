@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lshdb.errors import DatabaseError
-from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.add_result import AddResult
 from lshdb.maintain.format1 import replace_format_1, settle_upgrade
 from lshdb.params.index_params import FORMAT, refuse_format
 from lshdb.storage.dialects import database_of

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import mmh3
 
@@ -48,8 +48,6 @@ from lshdb.shingling.words import split_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from lshdb.params.index_params import IndexParams
 
 __all__ = [
     "UNITS",
@@ -68,6 +66,23 @@ __all__ = [
 ]
 
 _LINES = "ignorable-nfkc-casefold-lines"
+
+
+class ShingleParams(Protocol):
+    """The parameters that say which shingles a text has; those of an index are such."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def bag(self) -> bool: ...
+    @property
+    def normalisation(self) -> str: ...
+    @property
+    def stop_tokens(self) -> str: ...
+    @property
+    def tokenizer(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +151,7 @@ class Shingler:
     split: Split | None = None
 
     @classmethod
-    def of(cls, params: IndexParams, split: Split | None = None) -> Shingler:
+    def of(cls, params: ShingleParams, split: Split | None = None) -> Shingler:
         """Return the shingler of an index.
 
         Raises

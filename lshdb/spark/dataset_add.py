@@ -24,7 +24,7 @@ from pyspark.sql.window import Window
 
 from lshdb.dataset.commits import Change, Dataset
 from lshdb.ingest.add import has_order, has_same_tokens
-from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.add_result import AddResult
 from lshdb.params.index_params import IndexParams
 from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.document_rows import rejections

@@ -37,7 +37,7 @@ from lshdb.clusters.listing import LINKAGES
 from lshdb.dataset.commits import Change, Dataset, vacuum
 from lshdb.dataset.dataset_tables import posting_shift
 from lshdb.errors import ParameterError
-from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.remove import RemoveResult
 from lshdb.params.index_params import FORMAT, IndexParams, check_expected
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters, check_parameters

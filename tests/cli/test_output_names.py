@@ -20,7 +20,7 @@ from lshdb import Index, InputError, ParameterError
 from lshdb.arguments import FILE_ENDINGS
 from lshdb.cli._group import COMMANDS, cli
 from lshdb.cli._output import FORMATS
-from lshdb.documents.formats.registry import BY_EXTENSION, COMPRESSIONS
+from lshdb.documents.registry import BY_EXTENSION, COMPRESSIONS
 from tests.cli.conftest import BASE, Run, jsonl
 
 if sys.version_info >= (3, 14):

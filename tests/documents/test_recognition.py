@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from lshdb import InputError
-from lshdb.documents import Document, Rejected, WalkCounts, peek_documents, read_documents
-from lshdb.documents.formats import registry
-from lshdb.documents.formats.registry import FORMATS, by_name, is_delimited, look_at
+from lshdb.documents import Document, Rejected, WalkCounts, peek_documents, read_documents, registry
+from lshdb.documents.registry import FORMATS, by_name, is_delimited, look_at
 
 
 def zipped(*members: str, content: str = "x") -> bytes:

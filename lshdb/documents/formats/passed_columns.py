@@ -28,7 +28,7 @@ from lshdb.documents.formats.passthrough import (
     Writer,
     refuse_marked,
 )
-from lshdb.documents.io.sources import Source
+from lshdb.documents.io.source import Source
 from lshdb.documents.io.streams import load_arrow
 
 __all__ = ["open_arrow", "open_parquet"]

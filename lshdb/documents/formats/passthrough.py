@@ -32,7 +32,7 @@ from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
 from lshdb.documents.formats.quotes import quotes_of
 from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
 from lshdb.documents.io.misnamed import read_head, recognised
-from lshdb.documents.io.sources import Source
+from lshdb.documents.io.source import Source
 from lshdb.documents.io.streams import Progress, TooLong, chunks_of, open_source
 from lshdb.errors import InputError
 

@@ -41,8 +41,8 @@ from lshdb.documents.document import (
     printable,
 )
 from lshdb.documents.formats.objects import JOINT, NoDocumentError, Records
-from lshdb.documents.formats.registry import ENDNOTE_ROOT, HEAD
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
+from lshdb.documents.registry import ENDNOTE_ROOT, HEAD
 
 __all__ = ["read_bibtex", "read_endnote", "read_pubmed", "read_ris"]
 

@@ -46,9 +46,9 @@ from lshdb.documents.document import (
     system_reason,
     validate_key,
 )
-from lshdb.documents.formats.registry import BY_COMPRESSION
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.registry import BY_COMPRESSION
 from lshdb.documents.written_keys import LONGEST_KEY_LINES, json_key, unescaped
 from lshdb.errors import InputError
 

@@ -19,7 +19,7 @@ from lshdb.documents.document import printable
 from lshdb.errors import InputError
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.sources import Source
+    from lshdb.documents.io.source import Source
 
 __all__ = ["described_anew", "descriptions_of", "without_descriptions"]
 

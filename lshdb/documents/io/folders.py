@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lshdb.documents.document import printable, system_reason
-from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, FORMATS, by_name
+from lshdb.documents.registry import BY_COMPRESSION, BY_EXTENSION, FORMATS, by_name
 from lshdb.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ A compressed file under any name is decompressed, and a file that is not compres
 the name of one that is: a text without control characters, or a format with a beginning of its own.
 Anything else there is damage. A Parquet file under another format's name is read
 as Parquet, unless the caller named the format. The rest of the formats with a beginning of their
-own are refused or passed over (``formats/registry.py``).
+own are refused or passed over (``registry.py``).
 
 A file of its own, because both finding files and reading them ask it.
 """
@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, system_reason
-from lshdb.documents.formats.registry import COMPRESSIONS, FORMATS, HEAD, look_at
 from lshdb.documents.io.encodings import encoding_of_mark
+from lshdb.documents.registry import COMPRESSIONS, FORMATS, HEAD, look_at
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.sources import Source
+    from lshdb.documents.io.source import Source
 
 __all__ = ["NOT_COMPRESSED", "is_plain", "read_head", "recognised"]
 

@@ -49,7 +49,7 @@ from lshdb.documents.document import (
 )
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.sources import Source
+    from lshdb.documents.io.source import Source
 
 __all__ = [
     "CHUNK",
