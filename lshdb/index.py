@@ -168,7 +168,7 @@ class Index:
         path : path-like
             Directory to create. It must not exist; its parent must. A URL, ``:memory:`` and the
             name of a file (``news.parquet``) are refused.
-        metric : {"jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"}
+        metric : str
             Measure of similarity or distance; see ``docs/families.md``.
         threshold : float, optional
             Lowest similarity, or largest distance, of near-duplicates; inclusive. Default 0.8 for

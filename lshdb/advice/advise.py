@@ -12,7 +12,7 @@ from lshdb.advice.differences import word_differences
 from lshdb.advice.label_agreement import Label, Labels, agreement, best_agreement
 from lshdb.advice.planted import PlantedPairs
 from lshdb.advice.sampled_documents import DocumentSample, sample_of_index, sample_of_stream
-from lshdb.advice.similarity_counts import PairCounts, count_pairs
+from lshdb.advice.similarity_counts import SimilarityCounts, count_pairs
 from lshdb.arguments import check_whole
 from lshdb.documents import Given, Rejected
 from lshdb.errors import InputError, ParameterError
@@ -231,7 +231,7 @@ class _Advising:
         self._params, self._sample, self._split = params, sample, split
         self._seed, self._memory, self._workers = seed, memory, workers
         self._is_fixed = is_fixed
-        self._counts: dict[int, PairCounts] = {}
+        self._counts: dict[int, SimilarityCounts] = {}
         self._own = self._counted(params.k)
         self._units = self._own.units
         self._planted = PlantedPairs(sample.bodies, seed)
@@ -269,7 +269,7 @@ class _Advising:
     def _family(self, k: int) -> Any:
         return family_of(replace(self._params, k=k), self._split)
 
-    def _counted(self, k: int) -> PairCounts:
+    def _counted(self, k: int) -> SimilarityCounts:
         if k not in self._counts:
             self._counts[k] = count_pairs(
                 self._sample, self._family(k), memory=self._memory, workers=self._workers,
@@ -305,7 +305,7 @@ class _Advising:
         purpose: str,
         threshold: float,
         reason: str,
-        counts: PairCounts,
+        counts: SimilarityCounts,
         command: Callable[[list[str], list[str]], list[str]],
     ) -> Choice:
         k = [] if counts.k == self._params.k and not self._is_fixed else ["--k", str(counts.k)]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lshdb.advice.advice import Choice, SimilarityHistogram
 from lshdb.advice.planted import PlantedPairs
-from lshdb.advice.similarity_counts import PairCounts
+from lshdb.advice.similarity_counts import SimilarityCounts
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions
@@ -98,11 +98,11 @@ def propose(
     aim: Aim,
     params: IndexParams,
     planted: PlantedPairs,
-    counted: Callable[[int], PairCounts],
+    counted: Callable[[int], SimilarityCounts],
     family: Callable[[int], Family],
     *,
     is_fixed: bool,
-) -> tuple[float, str, PairCounts]:
+) -> tuple[float, str, SimilarityCounts]:
     """Return a threshold for an aim, the reason in words, and the pairs by the shingle to take.
 
     Parameters
@@ -203,7 +203,7 @@ def choice_of(
     reason: str,
     *,
     params: IndexParams,
-    counts: PairCounts,
+    counts: SimilarityCounts,
     command: Sequence[str],
 ) -> Choice:
     """Say what an index for a threshold and the counted shingles would find and cost.
@@ -214,7 +214,7 @@ def choice_of(
     threshold : float
     params : IndexParams
         Gives the recall, the scheme and the number of slots.
-    counts : PairCounts
+    counts : SimilarityCounts
     command : sequence of str
         What makes the index, as words.
     """
@@ -244,7 +244,7 @@ def choice_of(
     return replace(choice, words=_words(choice, counts))
 
 
-def _words(choice: Choice, counts: PairCounts) -> str:
+def _words(choice: Choice, counts: SimilarityCounts) -> str:
     """Say in sentences what a choice finds and costs."""
     is_exact = counts.compared == counts.documents
     pairs = f"{choice.pairs:,.0f} pairs" if choice.pairs else "No pairs"

@@ -36,7 +36,7 @@ from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
 from lshdb.threads import work_ahead
 
-__all__ = ["EXAMPLES_AT", "PairCounts", "count_pairs"]
+__all__ = ["EXAMPLES_AT", "SimilarityCounts", "count_pairs"]
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ _KEPT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class PairCounts:
+class SimilarityCounts:
     """The pairs of a sample by similarity.
 
     Attributes
@@ -162,7 +162,7 @@ def count_pairs(
     meetings: int,
     workers: int,
     seed: int,
-) -> PairCounts:
+) -> SimilarityCounts:
     """Compare documents of a sample, each with each, as many as memory and time allow.
 
     Parameters
@@ -178,7 +178,7 @@ def count_pairs(
     seed : int
         For the choice of examples.
     """
-    sets = _Sets.of(sample, cast(SetFamily, family), memory=memory, workers=workers)
+    sets = _ShingleSets.of(sample, cast(SetFamily, family), memory=memory, workers=workers)
     m = sets.fitting(meetings)
     sets = sets.first(m)
     units = float(np.median(sets.counts)) + family.params.k - 1 if m else 0.0
@@ -187,7 +187,7 @@ def count_pairs(
     params = family.params
     n_pairs = m * (m - 1) // 2
     counting.seen[0] += n_pairs - int(counting.seen.sum())
-    return PairCounts(
+    return SimilarityCounts(
         unit=params.unit, k=params.k, documents=sample.documents, compared=m,
         units=units, seen=counting.seen, dependent=counting.dependent, within=counting.within,
         examples=tuple(counting.examples()),
@@ -195,14 +195,16 @@ def count_pairs(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sets:
+class _ShingleSets:
     """The shingles of documents, one after the other, and how many each has."""
 
     hashes: NDArray[np.uint64]
     counts: Ids
 
     @classmethod
-    def of(cls, sample: DocumentSample, family: SetFamily, *, memory: int, workers: int) -> _Sets:
+    def of(
+        cls, sample: DocumentSample, family: SetFamily, *, memory: int, workers: int
+    ) -> _ShingleSets:
         """Shingle the texts of a sample from the first on, as many as the memory holds."""
         most = max(1, memory // _SHINGLE_BYTES)
         groups = _groups(sample.bodies)
@@ -224,9 +226,9 @@ class _Sets:
         fitting = blocks_within(sets.counts, most)
         return sets.first(fitting[0].stop) if fitting else sets
 
-    def first(self, m: int) -> _Sets:
+    def first(self, m: int) -> _ShingleSets:
         """Return those of the first m documents."""
-        return _Sets(self.hashes[: int(self.counts[:m].sum())], self.counts[:m])
+        return _ShingleSets(self.hashes[: int(self.counts[:m].sum())], self.counts[:m])
 
     def fitting(self, meetings: int) -> int:
         """Return how many of the first documents meet in shingles no more often than this."""
@@ -240,7 +242,7 @@ class _Sets:
             m = max(2, int(m * min(0.95, math.sqrt(meetings / n))))
         return m
 
-    def distinct(self) -> tuple[_Sets, list[Ids]]:
+    def distinct(self) -> tuple[_ShingleSets, list[Ids]]:
         """Return each set once, without the empty one, and the documents of each."""
         ends = np.cumsum(self.counts)
         full = np.flatnonzero(self.counts)
@@ -258,7 +260,7 @@ class _Sets:
         firsts = np.array([group[0] for group in groups], dtype=np.int64)
         counts = self.counts[firsts]
         places = np.repeat(ends[firsts] - np.cumsum(counts), counts) + np.arange(counts.sum())
-        return _Sets(self.hashes[places], counts), groups
+        return _ShingleSets(self.hashes[places], counts), groups
 
 
 def _groups(bodies: Sequence[Any]) -> Iterator[list[Any]]:
@@ -278,7 +280,7 @@ def _groups(bodies: Sequence[Any]) -> Iterator[list[Any]]:
 class _Counting:
     """The sums of one comparison of all sets with all."""
 
-    def __init__(self, sets: _Sets, seed: int) -> None:
+    def __init__(self, sets: _ShingleSets, seed: int) -> None:
         self._sets, self._documents = sets.distinct()
         self._copies = np.array([len(document) for document in self._documents], dtype=np.int64)
         self._salt = np.uint64(seed * 0x165667B19E3779F9 % 2**64)
@@ -290,7 +292,7 @@ class _Counting:
         """Compare the sets, some with all at a time."""
         table = SetTable(self._sets.hashes, self._sets.counts)
 
-        def compare(part: tuple[int, _Sets]) -> tuple[int, int, Ids, Ids, Floats]:
+        def compare(part: tuple[int, _ShingleSets]) -> tuple[int, int, Ids, Ids, Floats]:
             start, sets = part
             shared = table.sharing(sets.hashes, sets.counts, least=_LEAST)
             return start, len(sets.counts), *shared
@@ -299,13 +301,13 @@ class _Counting:
             for start, n, asking, twos, levels in results:
                 self._add(start, n, asking + start, twos, levels)
 
-    def _parts(self) -> Iterator[tuple[int, _Sets]]:
+    def _parts(self) -> Iterator[tuple[int, _ShingleSets]]:
         hashes, counts = self._sets.hashes, self._sets.counts
         ends = np.concatenate([[0], np.cumsum(counts)])
         size = max(_FEWEST_ASK, _MOST_FOUND // max(1, len(counts)))
         for start in range(0, len(counts), size):
             end = min(start + size, len(counts))
-            yield start, _Sets(hashes[ends[start] : ends[end]], counts[start:end])
+            yield start, _ShingleSets(hashes[ends[start] : ends[end]], counts[start:end])
 
     def _add(self, start: int, n: int, ones: Ids, twos: Ids, levels: Floats) -> None:
         is_pair = ones != twos

@@ -27,7 +27,7 @@ from lshdb.params.metrics import (
 __all__ = [
     "MAX_BANDS",
     "Background",
-    "Banding",
+    "PricedBands",
     "bands_needed",
     "candidate_probability",
     "cheapest_banding",
@@ -121,7 +121,7 @@ def _candidate_cost(metric: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Banding:
+class PricedBands:
     """A choice of bands.
 
     Attributes
@@ -138,7 +138,7 @@ class Banding:
 
 def cheapest_banding(
     curve: Curve, level: float, recall: float, num_perm: int, background: Background
-) -> Banding | None:
+) -> PricedBands | None:
     """Return the cheapest bands that find a pair at a level with probability >= recall.
 
     Among all (b, r) with b r <= num_perm and 1 - (1 - p^r)^b >= R, this is the one with the lowest
@@ -157,12 +157,12 @@ def cheapest_banding(
 
     Returns
     -------
-    Banding or None
+    PricedBands or None
         None if no choice reaches the recall.
     """
     agree = curve.probability(level)
     far = [curve.probability(far_level) for far_level in background.levels]
-    best: Banding | None = None
+    best: PricedBands | None = None
     for rows in range(1, num_perm + 1):
         bands = bands_needed(agree**rows, recall)
         if bands is None:
@@ -177,7 +177,7 @@ def cheapest_banding(
             for p, count in zip(far, background.documents, strict=True)
         )
         if best is None or cost < best.cost:
-            best = Banding(bands, rows, cost)
+            best = PricedBands(bands, rows, cost)
     return best
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lshdb.params.index_params import IndexParams
 from lshdb.shingling import normalise, word_spans
 
-__all__ = ["Aligner", "Block", "Span", "Words", "merge_blocks"]
+__all__ = ["AlignedText", "Aligner", "Area", "Span", "merge_blocks"]
 
 Ids = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class Span(NamedTuple):
     last2: int
 
 
-class Block(NamedTuple):
+class Area(NamedTuple):
     """Characters of two texts between which passages are looked for; ends are left out."""
 
     start1: int
@@ -53,7 +53,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class AlignedText:
     """A text as words.
 
     Attributes
@@ -95,7 +95,7 @@ class Aligner:
         self._steps = params.normalisation
         self._hashes: dict[str, int] = {}
 
-    def words(self, text: str) -> Words:
+    def words(self, text: str) -> AlignedText:
         """Cut a text into words; O(n) in Python, 0.5 us a word."""
         spans = np.array(word_spans(text), dtype=np.int64).reshape(-1, 2)
         if len(self._hashes) > _MOST_CACHED:
@@ -114,17 +114,17 @@ class Aligner:
         for place in range(self.k):
             grams *= np.uint64(0x9E3779B97F4A7C15)
             grams += numbers[place : place + n_grams]
-        return Words(text, spans[:, 0].copy(), spans[:, 1].copy(), grams)
+        return AlignedText(text, spans[:, 0].copy(), spans[:, 1].copy(), grams)
 
-    def align(self, words1: Words, words2: Words, blocks: Iterable[Block]) -> list[Span]:
+    def align(self, words1: AlignedText, words2: AlignedText, blocks: Iterable[Area]) -> list[Span]:
         """Return the passages that two texts share in some blocks, each once, in order.
 
         Parameters
         ----------
-        words1, words2 : Words
+        words1, words2 : AlignedText
             The same object for the passages that a text repeats. The first of the two is then
             the earlier one, and they do not overlap.
-        blocks : iterable of Block
+        blocks : iterable of Area
             Where windows are similar. Words as far as a window around them are compared, too,
             and farther where a passage goes on.
 
@@ -143,7 +143,7 @@ class Aligner:
             ]
         return sorted(spans)
 
-    def _near(self, words1: Words, words2: Words, near: Span) -> list[Span]:
+    def _near(self, words1: AlignedText, words2: AlignedText, near: Span) -> list[Span]:
         """Return the passages around a place; look farther where one may go on."""
         reach = self._window
         while True:
@@ -181,7 +181,7 @@ class Aligner:
         least = max(self._window // 4, self.k)
         return min(span.last1 - span.first1, span.last2 - span.first2) >= least
 
-    def _chains(self, words1: Words, words2: Words, around: Span) -> Iterator[Span]:
+    def _chains(self, words1: AlignedText, words2: AlignedText, around: Span) -> Iterator[Span]:
         """Yield chains of runs of equal words, the best first."""
         runs = self._runs(words1, words2, around)
         if not len(runs):
@@ -201,7 +201,9 @@ class Aligner:
             more = length + self.k - 1
             yield Span(left1, right1 + more, left2, right2 + more)
 
-    def _runs(self, words1: Words, words2: Words, around: Span) -> list[tuple[int, int, int]]:
+    def _runs(
+        self, words1: AlignedText, words2: AlignedText, around: Span
+    ) -> list[tuple[int, int, int]]:
         """Return runs of equal k-grams: first word in either text, and number of k-grams."""
         lead = self.k - 1
         left = words1.grams[around.first1 : max(around.last1 - lead, around.first1)]
@@ -271,17 +273,17 @@ def _is_covered(span: Span, spans: Sequence[Span]) -> bool:
     )
 
 
-def merge_blocks(blocks: Iterable[Block]) -> list[Block]:
+def merge_blocks(blocks: Iterable[Area]) -> list[Area]:
     """Join blocks that overlap or touch in both texts, as those along one passage do."""
-    merged: list[Block] = []
-    grown: list[Block] = []
+    merged: list[Area] = []
+    grown: list[Area] = []
     for block in sorted(blocks):
-        still: list[Block] = []
+        still: list[Area] = []
         for following in grown:
             if following.end1 < block.start1:
                 merged.append(following)
             elif following.start2 <= block.end2 and block.start2 <= following.end2:
-                block = Block(
+                block = Area(
                     min(block.start1, following.start1),
                     max(block.end1, following.end1),
                     min(block.start2, following.start2),

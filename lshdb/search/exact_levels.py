@@ -219,13 +219,13 @@ class _PointLevels(ExactLevels):
 
 
 @dataclass(slots=True)
-class _Group:
+class _TextGroup:
     """Texts that are shingled together.
 
     Attributes
     ----------
     slot : int
-        Their place in the memory of a :class:`_Sets`.
+        Their place in the memory of a :class:`_SetCache`.
     rows : list of (signature_id, doc_id, form, packed)
         The texts as they are stored.
     codec : BodyCodec
@@ -243,7 +243,7 @@ class _Group:
     block: Block | None = None
 
 
-class _Sets:
+class _SetCache:
     """Sets of shingles by signature, in groups that are dropped as wholes.
 
     A group has a slot from the time when its texts are read, before its sets are there.
@@ -272,7 +272,7 @@ class _Sets:
 
     def group(
         self, rows: list[tuple[int, int, str, bytes]], block: int, codec: BodyCodec
-    ) -> _Group:
+    ) -> _TextGroup:
         """Return a new group, with a place for each text; it stays until this block is done."""
         if not self._free:
             self._free.append(len(self._parts))
@@ -286,9 +286,9 @@ class _Sets:
         first, ids = slot * _GROUP_TEXTS, [row[0] for row in rows]
         self._needed[slot], self._ids[slot] = block, ids
         self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
-        return _Group(slot, rows, codec)
+        return _TextGroup(slot, rows, codec)
 
-    def fill(self, group: _Group, hashes: NDArray[np.uint64], counts: Ids) -> None:
+    def fill(self, group: _TextGroup, hashes: NDArray[np.uint64], counts: Ids) -> None:
         """Put the sets of a group where they belong; an empty group gives its slot back."""
         if not len(counts):
             self._free.append(group.slot)
@@ -339,7 +339,7 @@ class _SetLevels(ExactLevels):
         self._most_bytes = most_bytes
         # The user's own function may not be called by several threads.
         self._workers = workers if family.split is None else 1
-        self._sets = _Sets(most_bytes)
+        self._sets = _SetCache(most_bytes)
         self._begun = self._done = 0
 
     def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
@@ -355,7 +355,7 @@ class _SetLevels(ExactLevels):
                         self._sets.drop_oldest(self._done)
                         self._choose_block()
         except BaseException:  # places without their sets
-            self._sets = _Sets(self._most_bytes)
+            self._sets = _SetCache(self._most_bytes)
             raise
 
     def _choose_block(self) -> None:
@@ -366,7 +366,7 @@ class _SetLevels(ExactLevels):
         most = min(self._sets.fitting(self._most_bytes // 4) // 2, 2 * self.block_pairs)
         self.block_pairs = min(max(most, _BLOCK_PAIRS), _MOST_PAIRS)
 
-    def _read(self, blocks: Iterable[Block]) -> Iterator[_Group]:
+    def _read(self, blocks: Iterable[Block]) -> Iterator[_TextGroup]:
         """Read the texts that are not in memory; the last group of a block says so."""
         for block in blocks:
             self._begun += 1
@@ -380,7 +380,7 @@ class _SetLevels(ExactLevels):
             last.block = block
             yield last
 
-    def _groups(self, missing: list[int]) -> Iterator[_Group]:
+    def _groups(self, missing: list[int]) -> Iterator[_TextGroup]:
         """Read some texts, in groups."""
         sets, block, n_found = self._sets, self._begun, 0
         current: list[tuple[int, int, str, bytes]] = []
@@ -413,7 +413,7 @@ class _SetLevels(ExactLevels):
             message = f"the text of signature {min(sets.missing(missing, block))} is missing"
             raise DamageError(message, hint="run lshdb check")
 
-    def _shingled(self, group: _Group) -> tuple[_Group, NDArray[np.uint64], Ids]:
+    def _shingled(self, group: _TextGroup) -> tuple[_TextGroup, NDArray[np.uint64], Ids]:
         rows = [row[1:] for row in group.rows]
         bodies = group.codec.unpack_many(rows) if group.body is None else [group.body]
         group.rows, group.body = [], None

@@ -229,7 +229,7 @@ def _candidates(mine: Buckets, theirs: Buckets) -> Iterator[tuple[Ids, Ids, Ids]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Pairs:
     left: Ids
     right: Ids
     similarities: NDArray[np.float64]
@@ -266,7 +266,7 @@ class _Verifier:
                 points_of(snapshot, family, most_bytes=_CACHE_BYTES) for snapshot in self._snapshots
             ]
 
-    def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:
+    def verify(self, left: Ids, right: Ids, bands: Ids) -> _Pairs:
         """Keep the pairs whose first agreeing band this is and whose similarity suffices."""
         params = self._family.params
         # A pair that was taken in an earlier band is met again in the others. Those taken last are
@@ -286,21 +286,21 @@ class _Verifier:
         if self._is_small:
             self._taken[places[fresh][is_first]] = names[fresh][is_first]
         keep = is_first & suffices
-        pairs = _Found(left[keep], right[keep], estimates[keep])
+        pairs = _Pairs(left[keep], right[keep], estimates[keep])
         if self._across is not None:
             return self._check_texts(pairs, self._across)
         return self._check_exactly(pairs) if self._method == "exact" else pairs
 
-    def _check_texts(self, pairs: _Found, across: LevelsAcross) -> _Found:
+    def _check_texts(self, pairs: _Pairs, across: LevelsAcross) -> _Pairs:
         """Keep the pairs that suffice by their texts; signatures without documents have none."""
         left, right = pairs.left, pairs.right
         is_held = ~(contains(self._dead[0], left) | contains(self._dead[1], right))
         left, right = left[is_held], right[is_held]
         levels = across.of(left, right)
         keep = levels >= self._threshold
-        return _Found(left[keep], right[keep], levels[keep])
+        return _Pairs(left[keep], right[keep], levels[keep])
 
-    def _check_exactly(self, pairs: _Found) -> _Found:
+    def _check_exactly(self, pairs: _Pairs) -> _Pairs:
         levels = np.full(len(pairs.left), -np.inf)
         # In order of the left text, a few at a time: the caches then hold what the next ones need.
         order = np.lexsort((pairs.right, pairs.left))
@@ -319,7 +319,7 @@ class _Verifier:
                 checked, ones, twos = zip(*bodies, strict=True)
                 levels[list(checked)] = self._family.levels(ones, twos)
         keep = levels >= self._threshold
-        return _Found(pairs.left[keep], pairs.right[keep], levels[keep])
+        return _Pairs(pairs.left[keep], pairs.right[keep], levels[keep])
 
     def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
         """Return points of one index's signatures; fewer if documents were all replaced."""

@@ -386,10 +386,10 @@ def estimate_pairs(
     """
     if not snapshot.has_signatures and not family.params.keeps_texts:
         return None
-    return _Search(snapshot, family, frame, threshold, method, found_by, seed).amount()
+    return _LostPairs(snapshot, family, frame, threshold, method, found_by, seed).amount()
 
 
-class _Search:
+class _LostPairs:
     """One estimate."""
 
     def __init__(

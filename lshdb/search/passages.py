@@ -26,7 +26,7 @@ from lshdb.errors import DamageError, InputError, ParameterError, no_document
 from lshdb.handle import Handle, Listing
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
-from lshdb.search.alignment import Aligner, Block, Span, Words, merge_blocks
+from lshdb.search.alignment import AlignedText, Aligner, Area, Span, merge_blocks
 from lshdb.search.candidates import LeftOut
 from lshdb.search.pairs import find_pairs
 from lshdb.search.query import Wanted, search_documents
@@ -100,15 +100,15 @@ _PAIRS_A_READ = 32
 """Pairs of documents whose texts are read by one statement."""
 
 
-class _Texts:
+class _WordsOfTexts:
     """Texts of documents as words, put together from their windows."""
 
     def __init__(self, snapshot: Snapshot, aligner: Aligner) -> None:
         self._snapshot, self._aligner = snapshot, aligner
-        self._known: OrderedDict[str, Words] = OrderedDict()
+        self._known: OrderedDict[str, AlignedText] = OrderedDict()
         self._size = 0
 
-    def load(self, keys: Iterable[str]) -> dict[str, Words]:
+    def load(self, keys: Iterable[str]) -> dict[str, AlignedText]:
         """Return the texts of documents; one that is not in the index is absent."""
         unique_keys = list(dict.fromkeys(keys))
         missing = [key for key in unique_keys if key not in self._known]
@@ -237,7 +237,7 @@ def _apart(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     return separate
 
 
-Group = tuple[str, str, list[Block]]
+Group = tuple[str, str, list[Area]]
 """Two documents, and where windows of them are similar."""
 
 
@@ -257,7 +257,7 @@ def _by_documents(keys: Sequence[str], pairs: NDArray[np.int64]) -> Iterator[Gro
     bounds = np.flatnonzero(np.any(np.diff(rows[:, [0, 3]], axis=0) != 0, axis=1)) + 1
     for part in np.split(rows, bounds) if len(rows) else ():
         names = keys[ordered[part[0, 0]]], keys[ordered[part[0, 3]]]
-        yield *names, [Block(*row) for row in part[:, [1, 2, 4, 5]].tolist()]
+        yield *names, [Area(*row) for row in part[:, [1, 2, 4, 5]].tolist()]
 
 
 def _aligned(
@@ -266,11 +266,11 @@ def _aligned(
     groups: Iterator[Group],
     *,
     with_text: bool,
-    query: tuple[str, Words] | None = None,
+    query: tuple[str, AlignedText] | None = None,
 ) -> Iterator[Passage]:
     """Yield the passages of pairs of documents, or of a query and documents."""
     aligner = Aligner(family.params)
-    texts = _Texts(snapshot, aligner)
+    texts = _WordsOfTexts(snapshot, aligner)
     numbered = enumerate(groups)
     for _, chunk in groupby(numbered, key=lambda item: item[0] // _PAIRS_A_READ):
         pairs_read = [group for _, group in chunk]
@@ -289,8 +289,8 @@ def _aligned(
 
 def _passages(
     family: Family,
-    side1: tuple[str, Words],
-    side2: tuple[str, Words],
+    side1: tuple[str, AlignedText],
+    side2: tuple[str, AlignedText],
     spans: Sequence[Span],
     *,
     with_text: bool,
@@ -346,13 +346,13 @@ def query_passages(
             Document(str(number), text[start:end]) for number, (start, end) in enumerate(cuts)
         )
         searcher = request.searcher(snapshot, family, workers=workers)
-        blocks_of: dict[str, list[Block]] = {}
+        blocks_of: dict[str, list[Area]] = {}
         for number, hits in search_documents(searcher, family, windows, workers=workers):
             for hit in hits:
                 place = parse_window_key(hit.key)
                 if place is not None and place.document != key:
                     blocks = blocks_of.setdefault(place.document, [])
-                    blocks.append(Block(*cuts[int(number)], place.start, place.end))
+                    blocks.append(Area(*cuts[int(number)], place.start, place.end))
         # The query is told from a document of its key by a name that no document has.
         name = "\0"
         groups = ((name, document, blocks_of[document]) for document in sorted(blocks_of))
@@ -376,7 +376,7 @@ def explain_passages(
         words2 = words
         if key2 != key1:
             words2 = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
-        whole = Block(0, len(words.text), 0, len(words2.text))
+        whole = Area(0, len(words.text), 0, len(words2.text))
         spans = aligner.align(words, words2, [whole])
         return list(_passages(family, (key1, words), (key2, words2), spans, with_text=with_text))
 

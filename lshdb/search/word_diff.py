@@ -198,7 +198,7 @@ class _Cutter:
         return pieces[0], pieces[1]
 
 
-class _Run(NamedTuple):
+class _EqualRun(NamedTuple):
     """Equal words: the first in either text, and how many."""
 
     first1: int
@@ -269,7 +269,7 @@ def diff_texts(text1: str, text2: str, *, steps: str) -> TextDiff:
     cuts = _cuts(spans1, len(text1)), _cuts(spans2, len(text2))
     has_no_words = not (len(ids1) or len(ids2)) and len(cuts[0]) == len(cuts[1])
     if has_no_words and normalise(text1, steps) == normalise(text2, steps):
-        runs, is_coarse = [_Run(0, 0, len(cuts[0]) - 1)], False
+        runs, is_coarse = [_EqualRun(0, 0, len(cuts[0]) - 1)], False
     else:
         runs, is_coarse = _aligned(ids1, ids2)
     runs = [run for run in _without_scraps(runs, len(ids1), len(ids2)) if run.n]
@@ -331,18 +331,18 @@ def _cuts(spans: Sequence[tuple[int, int]], n: int) -> list[int]:
 # Step 1: runs of words that occur once
 
 
-def _aligned(ids1: Ids, ids2: Ids) -> tuple[list[_Run], bool]:
+def _aligned(ids1: Ids, ids2: Ids) -> tuple[list[_EqualRun], bool]:
     """Return runs of equal words in order, and whether some part was too long."""
-    runs: list[_Run] = []
+    runs: list[_EqualRun] = []
     is_coarse = False
-    before = _Run(0, 0, 0)
+    before = _EqualRun(0, 0, 0)
     anchors = _extended(ids1, ids2, _anchors(ids1, ids2))
-    for anchor in [*anchors, _Run(len(ids1), len(ids2), 0)]:
+    for anchor in [*anchors, _EqualRun(len(ids1), len(ids2), 0)]:
         first1, first2 = before.first1 + before.n, before.first2 + before.n
         between = _common(ids1[first1 : anchor.first1], ids2[first2 : anchor.first2])
         is_coarse |= between is None
         runs += [
-            _Run(first1 + between_run.first1, first2 + between_run.first2, between_run.n)
+            _EqualRun(first1 + between_run.first1, first2 + between_run.first2, between_run.n)
             for between_run in between or ()
         ]
         runs.append(anchor)
@@ -350,9 +350,9 @@ def _aligned(ids1: Ids, ids2: Ids) -> tuple[list[_Run], bool]:
     return _joined(run for run in runs if run.n), is_coarse
 
 
-def _joined(runs: Iterator[_Run] | Sequence[_Run]) -> list[_Run]:
+def _joined(runs: Iterator[_EqualRun] | Sequence[_EqualRun]) -> list[_EqualRun]:
     """Join runs that touch in both texts."""
-    joined: list[_Run] = []
+    joined: list[_EqualRun] = []
     for run in runs:
         if joined:
             last = joined[-1]
@@ -411,16 +411,16 @@ def _longest_rising(values: Sequence[int]) -> list[int]:
     return chain[::-1]
 
 
-def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[tuple[int, int]]) -> list[_Run]:
+def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[tuple[int, int]]) -> list[_EqualRun]:
     """Make anchors longer by equal words at both ends, and also begin and end the texts so."""
-    runs: list[_Run] = []
+    runs: list[_EqualRun] = []
     end1 = end2 = 0
     for first1, first2 in [(0, 0), *anchors, (len(ids1), len(ids2))]:
         if first1 < end1 or first2 < end2:
             continue
         back = _equal(ids1[end1:first1][::-1], ids2[end2:first2][::-1])
         on = _equal(ids1[first1:], ids2[first2:])
-        runs.append(_Run(first1 - back, first2 - back, back + on))
+        runs.append(_EqualRun(first1 - back, first2 - back, back + on))
         end1, end2 = first1 + on, first2 + on
     return [run for run in runs if run.n]
 
@@ -440,7 +440,7 @@ def _equal(left: Ids, right: Ids) -> int:
 # Step 2: the longest common subsequence
 
 
-def _common(left: Ids, right: Ids) -> list[_Run] | None:
+def _common(left: Ids, right: Ids) -> list[_EqualRun] | None:
     """Return the longest common subsequence as runs; None if its table is too large."""
     # Words that only one of them has are in no common subsequence.
     places1, places2 = np.flatnonzero(np.isin(left, right)), np.flatnonzero(np.isin(right, left))
@@ -459,7 +459,7 @@ def _common(left: Ids, right: Ids) -> list[_Run] | None:
         row = (row + matched | row - matched) & everything
         rows.append(row)
     # A zero bit j of row i: word j lengthens what the first i words have in common with the first.
-    runs: list[_Run] = []
+    runs: list[_EqualRun] = []
     i, j = n, m
     while i and j:
         bit = 1 << (j - 1)
@@ -469,17 +469,17 @@ def _common(left: Ids, right: Ids) -> list[_Run] | None:
             i -= 1
         else:
             i, j = i - 1, j - 1
-            runs.append(_Run(int(places1[i]), int(places2[j]), 1))
+            runs.append(_EqualRun(int(places1[i]), int(places2[j]), 1))
     return _joined(runs[::-1])
 
 
 # Step 3: changes in one piece
 
 
-def _without_scraps(runs: Sequence[_Run], n1: int, n2: int) -> list[_Run]:
+def _without_scraps(runs: Sequence[_EqualRun], n1: int, n2: int) -> list[_EqualRun]:
     """Leave out short runs that are shorter than what changed before and behind them."""
-    long_runs = [_Run(0, 0, 0)]
-    for run in [*runs, _Run(n1, n2, 0)]:
+    long_runs = [_EqualRun(0, 0, 0)]
+    for run in [*runs, _EqualRun(n1, n2, 0)]:
         while len(long_runs) > 1:
             last = long_runs[-1]
             if last.n > _MOST_SCRAPS or last.n >= min(
@@ -491,7 +491,7 @@ def _without_scraps(runs: Sequence[_Run], n1: int, n2: int) -> list[_Run]:
     return long_runs[1:-1]
 
 
-def _change(before: _Run, after: _Run) -> int:
+def _change(before: _EqualRun, after: _EqualRun) -> int:
     """Return the words between two runs, in the text that has more of them."""
     return max(after.first1 - before.first1, after.first2 - before.first2) - before.n
 
@@ -499,7 +499,7 @@ def _change(before: _Run, after: _Run) -> int:
 # Moved passages
 
 
-def _moved(ids1: Ids, ids2: Ids, runs: Sequence[_Run]) -> list[_Run]:
+def _moved(ids1: Ids, ids2: Ids, runs: Sequence[_EqualRun]) -> list[_EqualRun]:
     """Return passages that were deleted in one place and inserted in another, in order."""
     gaps1 = _free(len(ids1), [(run.first1, run.n) for run in runs])
     gaps2 = _free(len(ids2), [(run.first2, run.n) for run in runs])
@@ -512,11 +512,11 @@ def _moved(ids1: Ids, ids2: Ids, runs: Sequence[_Run]) -> list[_Run]:
     firsts = [0, *breaks.tolist()] if len(places1) else []
     lengths = np.diff([*firsts, len(places1)]) if firsts else ()
     repeats = [
-        _Run(int(places1[at]), int(places2[at]), int(n) + LEAST_MOVED - 1)
+        _EqualRun(int(places1[at]), int(places2[at]), int(n) + LEAST_MOVED - 1)
         for at, n in zip(firsts, lengths, strict=True)
     ]
     free1, free2 = _flags(gaps1, len(ids1)), _flags(gaps2, len(ids2))
-    moved: list[_Run] = []
+    moved: list[_EqualRun] = []
     for run in sorted(repeats, key=lambda repeat: (-repeat.n, repeat)):
         here, there2 = (
             free1[run.first1 : run.first1 + run.n],
@@ -526,7 +526,7 @@ def _moved(ids1: Ids, ids2: Ids, runs: Sequence[_Run]) -> list[_Run]:
         start, n = _longest(is_moved)
         if n >= LEAST_MOVED:
             here[start : start + n] = there2[start : start + n] = False
-            moved.append(_Run(run.first1 + start, run.first2 + start, n))
+            moved.append(_EqualRun(run.first1 + start, run.first2 + start, n))
     return sorted(moved)
 
 
@@ -577,7 +577,7 @@ def _longest(flags: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _parts(
-    runs: Sequence[_Run], moved: Sequence[_Run], cuts: tuple[list[int], list[int]]
+    runs: Sequence[_EqualRun], moved: Sequence[_EqualRun], cuts: tuple[list[int], list[int]]
 ) -> Iterator[DiffPart]:
     """Yield the parts of both texts in order; lines are not known yet."""
     from1 = list(moved)
@@ -591,7 +591,7 @@ def _parts(
             end2=cuts2[last2], line1=0, line2=0,
         )  # fmt: skip
 
-    for run in [*runs, _Run(len(cuts1) - 1, len(cuts2) - 1, 0)]:
+    for run in [*runs, _EqualRun(len(cuts1) - 1, len(cuts2) - 1, 0)]:
         while at1 < run.first1:
             if from1 and from1[0].first1 == at1:
                 first_part = from1.pop(0)

@@ -11,7 +11,7 @@ import lshdb
 from lshdb import Index
 from lshdb.advice.aims import propose
 from lshdb.advice.planted import PlantedPairs
-from lshdb.advice.similarity_counts import PairCounts
+from lshdb.advice.similarity_counts import SimilarityCounts
 from lshdb.params.options import CreateOptions
 from lshdb.signatures.families import family_of
 from tests.advice.test_similarity_counts import corpus, shingles
@@ -96,7 +96,7 @@ def test_a_threshold_goes_down_to_where_fewest_pairs_are(
 
     def proposed(seen: np.ndarray) -> tuple[float, str]:
         none = np.zeros(21, dtype=np.int64)
-        counts = PairCounts("word", 5, 100, 100, 200.0, seen, none, none, ())
+        counts = SimilarityCounts("word", 5, 100, 100, 200.0, seen, none, none, ())
         return propose(
             aim, family.params, planted, lambda _: counts, lambda _: family, is_fixed=True
         )[:2]

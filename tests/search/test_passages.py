@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, InputError, KeyNotFoundError, ParameterError, Passage
-from lshdb.search.alignment import Block, merge_blocks
+from lshdb.search.alignment import Area, merge_blocks
 
 Make = Callable[..., Index]
 
@@ -312,6 +312,6 @@ def test_units_of_characters(make_index: Make) -> None:
 
 
 def test_blocks_are_joined_where_they_touch_on_both_sides() -> None:
-    blocks = [Block(0, 10, 100, 110), Block(5, 15, 105, 115), Block(5, 15, 300, 310)]
-    assert merge_blocks(blocks) == [Block(0, 15, 100, 115), Block(5, 15, 300, 310)]
-    assert merge_blocks([*blocks, Block(14, 20, 110, 305)]) == [Block(0, 20, 100, 310)]
+    blocks = [Area(0, 10, 100, 110), Area(5, 15, 105, 115), Area(5, 15, 300, 310)]
+    assert merge_blocks(blocks) == [Area(0, 15, 100, 115), Area(5, 15, 300, 310)]
+    assert merge_blocks([*blocks, Area(14, 20, 110, 305)]) == [Area(0, 20, 100, 310)]
