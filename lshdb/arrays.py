@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     _Integer = TypeVar("_Integer", np.uint64, np.int64)
 
-__all__ = ["count_bits", "distinct", "load_numpy", "np", "order_of", "sorted_texts"]
+__all__ = [
+    "count_bits",
+    "distinct",
+    "load_numpy",
+    "np",
+    "order_of",
+    "pairs_within",
+    "sorted_texts",
+]
 
 
 if not TYPE_CHECKING:
@@ -47,6 +55,25 @@ def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
     first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def pairs_within(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of each two members of each group, of groups one after the other.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    first, second : ndarray of int64
+        In order, the first below the second.
+    """
+    places = np.arange(sizes.sum())
+    behind = np.repeat(np.cumsum(sizes), sizes) - places - 1
+    first = np.repeat(places, behind)
+    begins = np.repeat(np.cumsum(behind) - behind, behind)
+    return first, first + 1 + np.arange(len(first)) - begins
 
 
 _SORTED_AT_ONCE = 1 << 20

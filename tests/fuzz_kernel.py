@@ -44,11 +44,15 @@ from lshdb.kernel.lookup_tables import SCHEMES, unit_number
 from lshdb.kernel.random_numbers import Purpose, keys
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.shingling.normalise import APART, COMPLEX, table_entry
-from lshdb.signatures.banding import reference_agreement, reference_keys
-from lshdb.signatures.scan import reference_counts, reference_ranks
+from lshdb.signatures.banding import reference_keys
 from tests.choices import Choices
 from tests.signatures.collisions import words_of_hash, words_that_meet
-from tests.without_kernel import reference_sketch
+from tests.without_kernel import (
+    reference_agreement,
+    reference_counts,
+    reference_ranks,
+    reference_sketch,
+)
 
 LONGEST_INPUT = 400
 SECONDS_AN_INPUT = 120
@@ -658,6 +662,7 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
                 two,
                 two.copy() + 2,
                 np.array([0, 1, 1, 0]),
+                np.array([1, 0, 1, 1], np.uint8),
                 np.zeros(4, np.uint64),
                 row,
                 0,
@@ -669,7 +674,7 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
                 False,
                 np.ones(9, np.uint8),
             ),
-            {0: 0, 1: 0, 4: 0, 12: 0},
+            {0: 0, 1: 0, 3: 0, 5: 0, 13: 0},
         ),
         ("sketch", (hashes, lengths, 1, 8, numbers, row), {0: 0, 1: 0, 4: 0, 5: 0}),
         ("bucket_keys", (row, 8, 3, 2, keys), {0: 0, 4: 0}),
@@ -741,7 +746,7 @@ NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
     "shingle_text": {1: (0, 4), 2: (1, sys.maxsize)},
     "shingle_texts": {1: (0, 4), 2: (1, sys.maxsize)},
-    "agreeing_pairs": {5: (0, 2**62), 6: (2, 2), 7: (8, 8), 8: (1, 4), 9: (1, 2)},
+    "agreeing_pairs": {6: (0, 2**62), 7: (2, 2), 8: (8, 8), 9: (1, 4), 10: (1, 2)},
     "sketch": {2: (0, 1), 3: (8, 8)},
     "bucket_keys": {1: (8, 8), 2: (3, 3), 3: (1, 2)},
     "compare_rows": {4: (8, 8), 5: (1, 4), 6: (1, 2)},

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import lshdb.kernel
+from lshdb.arrays import count_bits
 from lshdb.kernel import reference
 from lshdb.kernel.lookup_tables import SCHEMES, constants
+from lshdb.signatures.banding import Overlap, matching_bands
 
 
 def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +32,37 @@ def reference_sketch(
     numbers = constants(scheme, num_perm, seed)
     reference.sketch(hashes, lengths, SCHEMES[scheme], num_perm, numbers, rows)
     return rows
+
+
+def reference_agreement(
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
+) -> Overlap:
+    """Compare rows side by side."""
+    agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
+    first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
+    if slot_bits == 1:
+        equal = 32 * left.shape[1] - count_bits(left ^ right)
+    else:
+        equal = (left == right).sum(axis=1)
+    counts = (equal, agree.sum(axis=1), first)
+    return Overlap(*(column.astype(np.int32) for column in counts))
+
+
+def reference_counts(
+    queries: NDArray[np.uint32], rows: NDArray[np.uint32], slot_bits: int, counts: Any, first: int
+) -> None:
+    """Count the equal slots of queries and rows."""
+    words, width = queries.shape[1], counts.shape[1]
+    reference.count_in_rows(queries, rows, words, slot_bits, width, first, counts)
+
+
+def reference_ranks(counts: Any, least: int, most: int) -> tuple[NDArray[np.int64], int]:
+    """Return the places of the highest counts, and how many are high enough."""
+    best = np.empty(min(most, len(counts)), dtype=np.int64)
+    found = reference.rank_counts(counts, least, best)
+    return best[:found], found

@@ -117,7 +117,7 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
     _Atomic uint64_t *decided = NULL;
     if (asked->decided && (uint64_t)left <= UINT32_MAX && (uint64_t)right <= UINT32_MAX) {
         decided = asked->decided + (name * SPREAD >> asked->shift);
-        if (name && atomic_load_explicit(decided, memory_order_relaxed) == name)
+        if (name && band >= 0 && atomic_load_explicit(decided, memory_order_relaxed) == name)
             return WORK_DONE;
     }
     int failure = 0;
@@ -125,15 +125,17 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
     const uint32_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
     if (!other)
         return failure;
-    if (!asked->is_bits && !asked->keeps_later && is_elsewhere(asked, one, other, (size_t)band))
+    if (band >= 0 && !asked->is_bits && !asked->keeps_later
+        && is_elsewhere(asked, one, other, (size_t)band))
         return WORK_DONE;
     int32_t equal, matched, first;
     (asked->is_bits ? compare_bits : compare_rows)(asked->level, one, other,
                                                    asked->cache.source.row_words, asked->bands,
                                                    asked->height, &equal, &matched, &first);
-    if (first == band && decided)
+    int is_own = first == band || band < 0;
+    if (is_own && decided)
         atomic_store_explicit(decided, name, memory_order_relaxed);
-    int is_kept = first == band || (asked->keeps_later && first >= 0 && first < band);
+    int is_kept = is_own || (asked->keeps_later && first >= 0 && first < band);
     if (!is_kept || !asked->suffices[equal])
         return WORK_DONE;
     if (answer->n == answer->room) {
@@ -148,9 +150,10 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
     return WORK_DONE;
 }
 
-/* Buckets one after the other: their bands, sizes and members. */
+/* Buckets one after the other: their bands, sizes and members, and which members are marked. */
 typedef struct {
     const volatile int64_t *bands, *sizes, *members;
+    const volatile uint8_t *marks;
     size_t n, n_members;
 } Buckets;
 
@@ -161,12 +164,15 @@ static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
     size_t begin = 0, unheard = 0;
     for (size_t i = 0; i < buckets->n; i++) {
         int64_t size = buckets->sizes[i], band = buckets->bands[i];
-        if (size < 0 || (uint64_t)size > buckets->n_members - begin || band < 0)
+        if (size < 0 || (uint64_t)size > buckets->n_members - begin || band < -1)
             return ROW_OUTSIDE;
         size_t end = begin + (size_t)size;
         for (size_t one = begin; one < end; one++) {
             int64_t left = buckets->members[one];
+            int is_marked = buckets->marks[one];
             for (size_t other = one + 1; other < end; other++) {
+                if (!is_marked && !buckets->marks[other])
+                    continue;
                 int done = take_pair(asked, answer, left, buckets->members[other], band);
                 if (done != WORK_DONE)
                     return done;
@@ -184,12 +190,13 @@ static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
 }
 
 PyDoc_STRVAR(agreeing_pairs_doc,
-"agreeing_pairs(bands, sizes, members, decided, source, offset, n_rows, words, n_bands, height, is_bits,\n"
-"    later, suffices)\n"
+"agreeing_pairs(bands, sizes, members, marks, decided, source, offset, n_rows, words, n_bands, height,\n"
+"    is_bits, later, suffices)\n"
 "--\n\n"
 "Compare each two members of each bucket: bands and sizes (n of int64), then members (int64), one bucket\n"
-"after the other. Returns, in order, the pairs whose first agreeing band is that of the bucket, or is before\n"
-"it if `later`, and for whose number of equal slots suffices (one byte for each number) is not 0: a\n"
+"after the other, and a byte for each that is not 0 if it is marked; of each two, one is. Returns, in order,\n"
+"the pairs whose first agreeing band is that of the bucket, or is before it if `later`, or any or none where\n"
+"the bucket's is -1, and for whose number of equal slots suffices (one byte for each number) is not 0: a\n"
 "bytearray of left, right, band, first agreeing band, equal slots and agreeing bands (int64). Pairs in\n"
 "decided (a power of two of uint64, or none) are skipped; those that agree first in their band get there.\n"
 "The rows are a buffer, or lie in the file of a descriptor from `offset` on. Raises IndexError for a member\n"
@@ -214,14 +221,15 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
     int is_bits, later;
     PyObject *source, *table;
     HELD Py_buffer bands = {0}, sizes = {0}, members = {0}, decided = {0}, held = {0};
-    HELD Py_buffer suffices = {0};
-    if (!PyArg_ParseTuple(args, "y*y*y*OOLLnnnppy*", &bands, &sizes, &members, &table, &source,
-                          &offset, &n_rows, &words, &n_bands, &height, &is_bits, &later, &suffices)
+    HELD Py_buffer suffices = {0}, marks = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*OOLLnnnppy*", &bands, &sizes, &members, &marks, &table,
+                          &source, &offset, &n_rows, &words, &n_bands, &height, &is_bits, &later,
+                          &suffices)
         || !is_banding(words, is_bits ? 32 : 1, n_bands, height))
         return NULL;
     Py_ssize_t n = sizes.len / 8, m = members.len / 8;
     if (!is_length(&bands, n, 8, "bands") || !is_length(&sizes, n, 8, "sizes")
-        || !is_length(&members, m, 8, "members")
+        || !is_length(&members, m, 8, "members") || !is_length(&marks, m, 1, "marks")
         || !is_length(&suffices, words * (is_bits ? 32 : 1) + 1, 1, "suffices"))
         return NULL;
     Asked asked = {.level = level_of(module),
@@ -242,7 +250,7 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
     }
     if (!take_source(source, &asked.cache.source, &held))
         return NULL;
-    Buckets buckets = {bands.buf, sizes.buf, members.buf, (size_t)n, (size_t)m};
+    Buckets buckets = {bands.buf, sizes.buf, members.buf, marks.buf, (size_t)n, (size_t)m};
     Answer answer = {0};
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);

@@ -165,7 +165,7 @@ int take_source(PyObject *source, Rows *rows, Py_buffer *held)
 }
 
 PyDoc_STRVAR(compare_found_doc,
-"compare_found(row, ids, least, source, offset, n_rows, words, bands, height)\n--\n\n"
+"compare_found(row, ids, least, source, offset, n_rows, words, bands, height, is_bits)\n--\n\n"
 "Compare a row (uint32) with some of n_rows others, by their numbers (int64, in any order, repeated or not).\n"
 "Returns (number, equal slots, bands that agree) of each that agrees in a band and has `least` equal slots, in\n"
 "order of number. The others are a buffer, or lie in the file of a descriptor from `offset` on. Raises\n"
@@ -176,10 +176,11 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
     PyObject *source;
     long long offset, n_rows, least;
     Py_ssize_t words, bands, height;
+    int is_bits;
     HELD Py_buffer row = {0}, ids = {0}, held = {0};
-    if (!PyArg_ParseTuple(args, "y*y*LOLLnnn", &row, &ids, &least, &source, &offset, &n_rows,
-                          &words, &bands, &height)
-        || !is_banding(words, 1, bands, height))
+    if (!PyArg_ParseTuple(args, "y*y*LOLLnnnp", &row, &ids, &least, &source, &offset, &n_rows,
+                          &words, &bands, &height, &is_bits)
+        || !is_banding(words, is_bits ? 32 : 1, bands, height))
         return NULL;
     size_t n = (size_t)ids.len / 8;
     if (!is_length(&row, words, 4, "row") || !is_length(&ids, ids.len / 8, 8, "ids"))
@@ -213,8 +214,8 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
             break;
         Agreeing *one = &found[n_found];
         int32_t first;
-        compare_rows(level, row.buf, there, (size_t)words, (size_t)bands, (size_t)height,
-                     &one->equal, &one->matched, &first);
+        (is_bits ? compare_bits : compare_rows)(level, row.buf, there, (size_t)words, (size_t)bands,
+                                                (size_t)height, &one->equal, &one->matched, &first);
         one->id = numbers[i];
         n_found += one->matched && one->equal >= least;
         if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(&listener))

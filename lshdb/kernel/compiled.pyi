@@ -69,6 +69,7 @@ def agreeing_pairs(
     bands: Buffer,
     sizes: Buffer,
     members: Buffer,
+    marks: Buffer,
     decided: Buffer | None,
     source: Buffer | int,
     offset: int,
@@ -160,6 +161,7 @@ def compare_found(
     words: int,
     bands: int,
     height: int,
+    is_bits: bool,
 ) -> list[tuple[int, int, int]]: ...
 def share_with(
     hashes: Buffer, texts: list[str], unit: int, k: int, bag: bool

@@ -6,6 +6,14 @@ it is what stands for the compiled one; the steps are in the files beside it. Wh
 one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 """
 
+from lshdb.kernel.reference_rows import (
+    agreeing_pairs,
+    compare_bits,
+    compare_found,
+    compare_rows,
+    count_in_rows,
+    rank_counts,
+)
 from lshdb.kernel.reference_sets import (
     compare_sets,
     count_common,
@@ -28,12 +36,18 @@ from lshdb.kernel.reference_texts import (
 )
 
 __all__ = [
+    "agreeing_pairs",
+    "compare_bits",
+    "compare_found",
+    "compare_rows",
     "compare_sets",
     "compare_texts",
     "count_common",
+    "count_in_rows",
     "find_sharing",
     "hash_texts",
     "normalise",
+    "rank_counts",
     "sample_weights",
     "scan_lines",
     "share_with",

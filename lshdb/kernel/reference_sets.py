@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from lshdb.kernel.minhash import fss_sketch, universal_sketch
 from lshdb.kernel.random_numbers import GOLDEN, mix64, to_uniform
+from lshdb.kernel.reference_rows import SLOT
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-SLOT = np.uint32
-"""What a word of a row is."""
 _BY_NUMBER = (fss_sketch, universal_sketch)
 _BLOCK_SETS, _BLOCK_ELEMENTS = 1024, 1 << 18
 """What is sketched at a time, which bounds the memory."""

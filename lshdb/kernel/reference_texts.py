@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from lshdb.kernel.lookup_tables import UNITS_OF_NUMBERS
-from lshdb.kernel.reference_sets import SLOT, count_common, sketch
+from lshdb.kernel.reference_rows import SLOT
+from lshdb.kernel.reference_sets import count_common, sketch
 from lshdb.shingling import NORMALISATION, count_unassigned, shingle_hashes
 from lshdb.shingling import normalise as normalised
 

@@ -17,16 +17,15 @@ joined through leaders
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, pairs_within
 from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, compare_rows
@@ -36,10 +35,8 @@ from lshdb.threads import work_ahead
 
 __all__ = [
     "PART_SIGNATURES",
-    "BucketMembers",
     "Candidates",
     "LeftOut",
-    "Piece",
     "RowSource",
     "candidates",
     "contains",
@@ -130,41 +127,34 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Pairs of signatures that share a bucket, as columns.
-
-    Attributes
-    ----------
-    left, right : ndarray of int64, shape (n,)
-        Signature ids, left below right.
-    bands : ndarray of int64, shape (n,)
-        Band of the bucket; -1 if the pair counts whatever its first band, because its bucket was
-        joined through leaders.
-    """
-
-    left: Ids
-    right: Ids
-    bands: Ids
-
-
-@dataclass(frozen=True, slots=True)
-class BucketMembers:
-    """Buckets of any sizes, each two of whose members are candidates.
+    """Buckets of any sizes; of each two members of one, one of which is marked, a candidate pair.
 
     Attributes
     ----------
     bands, sizes : ndarray of int64, shape (n,)
+        A band is -1 if the pair counts whatever its first band, because it was joined by a leader.
     members : ndarray of int64, shape (sum(sizes),)
         Signature ids, one bucket after the other, each sorted.
-    n_pairs : int
+    marks : ndarray of bool, shape (sum(sizes),)
     """
 
     bands: Ids
     sizes: Ids
     members: Ids
-    n_pairs: int
+    marks: NDArray[np.bool_]
 
+    @property
+    def n_compared(self) -> int:
+        """How many pairs there are, or a few more."""
+        return int((self.sizes * (self.sizes - 1) // 2).sum())
 
-Piece = Candidates | BucketMembers
+    def pairs(self) -> tuple[Ids, Ids, Ids]:
+        """Return the pairs as columns: left ids, right ids, bands."""
+        first, second = pairs_within(self.sizes)
+        asked = self.marks[first] | self.marks[second]
+        first, second = first[asked], second[asked]
+        bands = np.repeat(self.bands, self.sizes)[first]
+        return self.members[first], self.members[second], bands
 
 
 def candidates(
@@ -177,11 +167,8 @@ def candidates(
     left_out: LeftOut,
     row_source: RowSource | None,
     workers: int = 1,
-    in_buckets: bool = False,
-) -> Iterator[list[Piece]]:
+) -> Iterator[Candidates]:
     """Yield candidate pairs, in blocks; a pair comes once for each bucket that it shares.
-
-    A block is a list of pieces.
 
     Parameters
     ----------
@@ -201,8 +188,6 @@ def candidates(
         are read.
     workers : int
         Threads that read buckets ahead.
-    in_buckets : bool
-        Give members of buckets instead of their pairs, where all of these count.
     """
     left_out.max_bucket = most
     dead = snapshot.edges.dead()
@@ -224,10 +209,9 @@ def candidates(
             elif like is None:
                 left_out.count(hot, _count_new(hot, new))
             else:
-                for one in _linked(snapshot, params, hot, new, like, left_out):
-                    yield [one]
+                yield from _linked(snapshot, params, hot, new, like, left_out)
             buckets = buckets.chosen(np.flatnonzero(buckets.sizes <= most))
-        for piece in _pieces_of(buckets, new, in_buckets=in_buckets and new is None):
+        for piece in _pieces_of(buckets, new):
             if gathered.add(piece):
                 yield gathered.take()
     if gathered.size:
@@ -238,40 +222,24 @@ class _Gathered:
     """Small pieces, joined into blocks that are worth a step of verification."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[Candidates] = []
         self.size = 0
 
-    def add(self, piece: Piece) -> bool:
+    def add(self, piece: Candidates) -> bool:
         """Add a piece; return whether there is a block now."""
         self._pieces.append(piece)
-        self.size += len(piece.left) if isinstance(piece, Candidates) else piece.n_pairs
+        self.size += piece.n_compared
         return self.size >= BLOCK_PAIRS
 
-    def take(self) -> list[Piece]:
-        """Return the pieces, those of one kind in a row joined."""
-        joined: list[Piece] = []
-        for kind, pieces in itertools.groupby(self._pieces, type):
-            if kind is Candidates:
-                joined.append(_joined(pieces))
-            else:
-                joined.append(_joined_members(pieces))
-        self._pieces, self.size = [], 0
-        return joined
-
-
-def _joined(pieces: Iterable[Any]) -> Candidates:
-    columns = zip(*((one.left, one.right, one.bands) for one in pieces), strict=True)
-    return Candidates(*(np.concatenate(column) for column in columns))
-
-
-def _joined_members(pieces: Iterable[Any]) -> BucketMembers:
-    held = list(pieces)
-    return BucketMembers(
-        np.concatenate([one.bands for one in held]),
-        np.concatenate([one.sizes for one in held]),
-        np.concatenate([one.members for one in held]),
-        sum(one.n_pairs for one in held),
-    )
+    def take(self) -> Candidates:
+        """Return the pieces in one."""
+        pieces, self._pieces, self.size = self._pieces, [], 0
+        return Candidates(
+            np.concatenate([piece.bands for piece in pieces]),
+            np.concatenate([piece.sizes for piece in pieces]),
+            np.concatenate([piece.members for piece in pieces]),
+            np.concatenate([piece.marks for piece in pieces]),
+        )
 
 
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
@@ -366,19 +334,9 @@ def living(buckets: Buckets, dead: Ids) -> Buckets:
     return Buckets(buckets.keys, sizes, buckets.members[alive])
 
 
-def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Yield pairs of the buckets' members: (left ids, right ids, band).
-
-    Buckets of one size are paired in one step; a very large one is given piece by piece.
-    """
-    for members, bands in _of_one_size(buckets):
-        for left, right, of_bucket in _pairs_of_rows(members):
-            if new is not None:
-                wanted = contains(new, right)  # the greater of both, and so mostly the new one
-                others = np.flatnonzero(~wanted)
-                wanted[others] = contains(new, left[others])
-                left, right, of_bucket = left[wanted], right[wanted], of_bucket[wanted]
-            yield left, right, bands[of_bucket]
+def pairs_of_buckets(buckets: Buckets) -> Iterator[tuple[Ids, Ids, Ids]]:
+    """Yield all pairs of the buckets' members: (left ids, right ids, band), some at a time."""
+    return (piece.pairs() for piece in _pieces_of(buckets, None))
 
 
 def _of_one_size(buckets: Buckets) -> Iterator[tuple[Ids, Ids]]:
@@ -395,35 +353,19 @@ def _of_one_size(buckets: Buckets) -> Iterator[tuple[Ids, Ids]]:
             yield members, bands[few]
 
 
-def _pieces_of(buckets: Buckets, new: Ids | None, *, in_buckets: bool) -> Iterator[Piece]:
-    """Yield all pairs of the buckets, or members of those that are not very large."""
-    if not in_buckets:
-        for piece in pairs_of_buckets(buckets, new):
-            yield Candidates(*piece)
-        return
+def _pieces_of(buckets: Buckets, new: Ids | None) -> Iterator[Candidates]:
+    """Yield the candidates of buckets; of a very large one, each member with those behind it."""
     for members, bands in _of_one_size(buckets):
         n, size = members.shape
+        flat = members.reshape(-1)
+        marks = np.ones(len(flat), dtype=bool) if new is None else contains(new, flat)
         if size * size <= BLOCK_PAIRS:
-            sizes = np.full(n, size)
-            yield BucketMembers(bands, sizes, members.reshape(-1), n * size * (size - 1) // 2)
-        else:
-            for left, right, of_bucket in _pairs_of_rows(members):
-                yield Candidates(left, right, bands[of_bucket])
-
-
-def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Yield pairs within each row: (left, right, row number); in a long row column by column."""
-    size = members.shape[1]
-    numbers = np.arange(len(members))
-    if size * size <= BLOCK_PAIRS:
-        first, second = np.triu_indices(size, 1)
-        left, right = members[:, first].reshape(-1), members[:, second].reshape(-1)
-        yield left, right, np.repeat(numbers, len(first))
-        return
-    for place in range(size - 1):
-        rest = size - place - 1
-        left = np.repeat(members[:, place], rest)
-        yield left, members[:, place + 1 :].reshape(-1), np.repeat(numbers, rest)
+            yield Candidates(bands, np.full(n, size), flat, marks)
+            continue
+        for place in range(size - 1):  # n is 1
+            behind = flat[place + 1 :] if marks[place] else flat[place + 1 :][marks[place + 1 :]]
+            star = np.concatenate([flat[place : place + 1], behind])
+            yield Candidates(bands, np.array([len(star)]), star, np.arange(len(star)) == 0)
 
 
 def _count_new(buckets: Buckets, new: Ids | None) -> Ids:
@@ -451,12 +393,11 @@ def _linked(
         compared = 0
         for left, right in leader_links(snapshot.signatures, params, members, like):
             if new is not None:
-                wanted = contains(new, right)  # the greater of both, and so mostly the new one
-                others = np.flatnonzero(~wanted)
-                wanted[others] = contains(new, left[others])
-                left, right = left[wanted], right[wanted]
-            compared += len(left)
-            yield Candidates(left, right, np.full(len(left), -1, dtype=np.int64))
+                asked = contains(new, left) | contains(new, right)
+                left, right = left[asked], right[asked]
+            n, both = len(left), np.stack([left, right], axis=1).reshape(-1)
+            compared += n
+            yield Candidates(np.full(n, -1), np.full(n, 2), both, np.ones(2 * n, dtype=bool))
         one = Buckets(hot.keys[place : place + 1], hot.sizes[place : place + 1], members)
         left_out.count(one, n_new[place : place + 1], compared)
 

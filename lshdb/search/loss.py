@@ -430,7 +430,7 @@ class _LostPairs:
         names = [np.empty(0, dtype=np.uint64)]
         for start in range(0, len(chosen), _KEYS):
             buckets = self._read(self._keys[chosen[start : start + _KEYS]])
-            for left, right, _ in pairs_of_buckets(buckets, None):
+            for left, right, _ in pairs_of_buckets(buckets):
                 names.append(_named(left, right))
         left, right = _ends(distinct(np.concatenate(names)))
         is_pair = self._counts.pairs(left, right) > 0

@@ -35,13 +35,10 @@ from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.handle import Handle
-from lshdb.kernel import compiled
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import (
-    BucketMembers,
     Candidates,
     LeftOut,
-    Piece,
     RowSource,
     candidates,
 )
@@ -63,7 +60,6 @@ from lshdb.search.verification import (
 from lshdb.signatures.banding import (
     Overlap,
     bucket_keys,
-    compare_rows,
     first_agreements,
     matching_bands,
 )
@@ -471,8 +467,6 @@ Measured as 4 for texts of 1 KB in a database that was in memory; texts may be l
 """
 _DECIDED_A_SIGNATURE = 64
 """Pairs remembered as decided for each signature that is asked about, as far as memory allows."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
 
 def find_links(
@@ -557,7 +551,6 @@ def find_candidates(
         left_out=left_out,
         row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
-        in_buckets=snapshot.has_signatures and compiled is not None,
     )
     found: Iterator[Edges]
     if snapshot.has_signatures:
@@ -582,7 +575,7 @@ def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | Non
 
 
 def _by_buckets(
-    snapshot: Snapshot, params: IndexParams, blocks: Iterator[list[Piece]], memory: int
+    snapshot: Snapshot, params: IndexParams, blocks: Iterator[Candidates], memory: int
 ) -> Iterator[Edges]:
     """Turn candidate pairs into single ones, with an estimate from the shared buckets.
 
@@ -591,10 +584,9 @@ def _by_buckets(
     from lshdb.disksort.sorted_numbers import PairCounts
 
     with PairCounts(snapshot.n_signatures, memory=memory // 4) as tally:
-        for pieces in blocks:
-            for piece in pieces:
-                if isinstance(piece, Candidates):  # all are, because no rows were announced
-                    tally.put(piece.left, piece.right)
+        for block in blocks:
+            left, right, _ = block.pairs()
+            tally.put(left, right)
         for left, right, shared in tally.in_order():
             yield Edges(left, right, band_levels(shared, params))
 
@@ -623,36 +615,31 @@ class _SignatureCheck:
         self._method = method
         self._threshold = threshold
         most = min(memory // 16 // 8, _DECIDED_A_SIGNATURE * n_asked)
-        self._bits = max(10, most.bit_length() - 1)
         equal = np.arange(params.num_perm + 1, dtype=np.int32)
         _, self._suffices = estimate(
             Overlap(equal, equal, equal), params, method=method, threshold=threshold
         )
         # No pair is 0: its left id is below its right one.
-        self._decided = np.zeros(2**self._bits, dtype=np.uint64)
+        self._decided = np.zeros(2 ** max(10, most.bit_length() - 1), dtype=np.uint64)
 
-    def __call__(self, block: list[Piece]) -> Edges:
+    def __call__(self, block: Candidates) -> Edges:
         """Return the pairs of a block that count; from any thread if no bucket is hot."""
-        found = [
-            self._of_pairs(piece) if isinstance(piece, Candidates) else self._of_buckets(piece)
-            for piece in block
-        ]
-        return found[0] if len(found) == 1 else _joined(found)
-
-    def _of_buckets(self, buckets: BucketMembers) -> Edges:
-        params, signatures = self._params, self._snapshot.signatures
-        found = first_agreements(
-            (buckets.bands, buckets.sizes, buckets.members),
-            signatures.source(len(buckets.sizes)),
-            params.row_words,
-            self._suffices,
-            later=self._hot is not None,
-            decided=self._decided,
-            **params.cut,
+        params = self._params
+        found = self._snapshot.signatures.read_in_place(
+            lambda *source: first_agreements(
+                (block.bands, block.sizes, block.members, block.marks),
+                source,
+                params.row_words,
+                self._suffices,
+                later=self._hot is not None,
+                decided=self._decided,
+                **params.cut,
+            ),
+            len(block.sizes),
         )
         left, right, bands, first, equal, matched = np.ascontiguousarray(found.T)
         if self._hot is not None:
-            keep = first == bands
+            keep = (first == bands) | (bands < 0)
             later = np.flatnonzero(~keep)
             if len(later):
                 ids = np.concatenate([left[later], right[later]])
@@ -663,28 +650,6 @@ class _SignatureCheck:
         overlap = Overlap(*(each.astype(np.int32) for each in (equal, matched, first[:0])))
         estimates, _ = estimate(overlap, params, method=self._method, threshold=self._threshold)
         return Edges(left, right, estimates)
-
-    def _of_pairs(self, pairs: Candidates) -> Edges:
-        left, right, bands = pairs.left, pairs.right, pairs.bands
-        names = left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
-        places = names * _SPREAD >> np.uint64(64 - self._bits)
-        fresh = (self._decided[places] != names) | (bands < 0)
-        left, right, bands = left[fresh], right[fresh], bands[fresh]
-        rows, ids = self._snapshot.signatures.among(np.concatenate([left, right]))
-        params = self._params
-        agreement = compare_rows(rows, ids[: len(left)], rows, ids[len(left) :], **params.cut)
-        keep = (agreement.first == bands) | (bands < 0)
-        later = np.flatnonzero((agreement.first >= 0) & (agreement.first < bands))
-        if self._hot is not None and len(later):
-            one, other = ids[later], ids[len(left) + later]
-            keep[later] = self._hot.are_all_before(rows[one], rows[other], bands[later])
-        if self._snapshot.n_signatures <= 2**32:
-            self._decided[places[fresh][keep]] = names[fresh][keep]
-        estimates, suffices = estimate(
-            agreement, params, method=self._method, threshold=self._threshold
-        )
-        keep &= suffices
-        return Edges(left[keep], right[keep], estimates[keep])
 
 
 def _gathered(found: Iterator[Edges], most: int) -> Iterator[Edges]:

@@ -10,6 +10,7 @@ instead of the bands that agree; the two differ by chance collisions of 32-bit h
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -516,16 +517,10 @@ class Searcher:
 
     def _agreeing(self, query: SignedQuery, members: bytes) -> Agreeing:
         """Return the candidates of a query that suffice by their equal slots."""
-        rows = self.snapshot.signatures
         least = least_equal(self._params, self._method, self._threshold)
-        source, offset, n_rows = rows.source(len(members) // 8)
-        try:
-            return self._family.agreeing(query, members, least, source, offset, n_rows)
-        except OSError as error:
-            raise rows.unreadable(error) from error
-        except ValueError:
-            rows[distinct(np.frombuffer(members, np.int64))]  # says what is wrong with the file
-            raise
+        return self.snapshot.signatures.read_in_place(
+            functools.partial(self._family.agreeing, query, members, least), len(members) // 8
+        )
 
     def _by_slots(self, agreeing: Agreeing) -> Iterator[tuple[int, float]]:
         """Return (signature, estimated level) of candidates."""

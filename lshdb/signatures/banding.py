@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lshdb.arrays import count_bits, np
-from lshdb.kernel import compiled
+from lshdb.arrays import np
+from lshdb.kernel import compiled, kernel
 from lshdb.kernel.random_numbers import mix64
 from lshdb.params.bucket_layout import CONTENT_BAND, buckets_of, keys_from
 
@@ -33,7 +33,6 @@ __all__ = [
     "first_agreements",
     "keys_of_bands",
     "matching_bands",
-    "reference_agreement",
 ]
 
 
@@ -57,8 +56,7 @@ def bucket_keys(
     """
     if slot_bits == 1:
         signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
-    kernel = compiled
-    if kernel is None:
+    if kernel is not compiled:
         return reference_keys(signatures, bands=bands, rows=rows)
     keys = np.empty((len(signatures), bands), dtype=np.int64)
     signatures = np.ascontiguousarray(signatures, dtype=np.uint32)
@@ -197,11 +195,6 @@ def compare_rows(
     IndexError
         A row number is out of range.
     """
-    kernel = compiled
-    if kernel is None:
-        return reference_agreement(
-            left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
-        )
     found = Overlap(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
     compare = kernel.compare_bits if slot_bits == 1 else kernel.compare_rows
     compare(
@@ -213,7 +206,7 @@ def compare_rows(
 
 
 def first_agreements(
-    buckets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    buckets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]],
     source: tuple[NDArray[np.uint32] | int, int, int],
     row_words: int,
     suffices: NDArray[np.bool_],
@@ -226,12 +219,12 @@ def first_agreements(
 ) -> NDArray[np.int64]:
     """Find the pairs of members of buckets that agree first in the band of their bucket.
 
-    By the kernel alone; :func:`compare_rows` compares pairs one by one.
-
     Parameters
     ----------
-    buckets : tuple of ndarray of int64
-        Bands and sizes, shape (n,), and members, shape (sum(sizes),), one bucket after the other.
+    buckets : tuple of ndarray
+        Bands and sizes (int64, shape (n,)), members (int64, shape (sum(sizes),)), one bucket after
+        the other, and which of them are marked (bool): of each two, one is. In a bucket of band -1
+        it does not matter where they agree.
     source : (rows or descriptor, offset, n_rows)
         All rows in C order, or the file in which they lie from an offset on.
     row_words : int
@@ -257,26 +250,7 @@ def first_agreements(
     OSError, ValueError
         The file cannot be read, or is too short.
     """
-    found = compiled.agreeing_pairs(
+    found = kernel.agreeing_pairs(
         *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, later, suffices
     )
     return np.frombuffer(found, dtype=np.int64).reshape(-1, 6)
-
-
-def reference_agreement(
-    left: NDArray[np.uint32],
-    right: NDArray[np.uint32],
-    *,
-    bands: int,
-    rows: int,
-    slot_bits: int = 32,
-) -> Overlap:
-    """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
-    agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
-    first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
-    if slot_bits == 1:
-        equal = 32 * left.shape[1] - count_bits(left ^ right)
-    else:
-        equal = (left == right).sum(axis=1)
-    counts = (equal, agree.sum(axis=1), first)
-    return Overlap(*(column.astype(np.int32) for column in counts))

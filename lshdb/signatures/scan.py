@@ -14,16 +14,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arrays import count_bits
-from lshdb.kernel import compiled
+from lshdb.kernel import kernel
 
 __all__ = ["count_in_rows", "least_equal", "probability_of", "rank_counts"]
 
 Counts = NDArray[np.uint16]
-MAX_SLOTS = 2**16 - 1
-"""A count has 16 bits."""
-_REFERENCE_ROWS = 4096
-"""Rows that the reference compares at a time; bounds its memory."""
 
 
 def count_in_rows(
@@ -59,34 +54,8 @@ def count_in_rows(
     their own. A row of 1,024 bits takes 5 to 8 ns in the kernel with AVX2, and one of 128 words
     some 25 ns.
     """
-    kernel = compiled
-    if kernel is not None:
-        words, width = queries.shape[1], counts.shape[1]
-        kernel.count_in_rows(queries, rows, words, slot_bits, width, first, counts)
-    else:
-        reference_counts(queries, rows, slot_bits=slot_bits, counts=counts, first=first)
-
-
-def reference_counts(
-    queries: NDArray[np.uint32],
-    rows: NDArray[np.uint32],
-    *,
-    slot_bits: int,
-    counts: Counts,
-    first: int = 0,
-) -> None:
-    """Count by NumPy alone; what :func:`count_in_rows` must equal."""
-    n_slots = queries.shape[1] * 32 // slot_bits
-    if n_slots > MAX_SLOTS or not 0 <= first <= counts.shape[1] - len(rows):
-        raise ValueError("the rows are outside the counts, or have too many slots")
-    for start in range(0, len(rows), _REFERENCE_ROWS):
-        some = rows[start : start + _REFERENCE_ROWS]
-        into = slice(first + start, first + start + len(some))
-        for line, query in zip(counts, queries, strict=True):
-            if slot_bits == 1:
-                line[into] = n_slots - count_bits(some ^ query)
-            else:
-                line[into] = (some == query).sum(axis=1)
+    words, width = queries.shape[1], counts.shape[1]
+    kernel.count_in_rows(queries, rows, words, slot_bits, width, first, counts)
 
 
 def rank_counts(counts: Counts, least: int, most: int) -> tuple[NDArray[np.int64], int]:
@@ -107,19 +76,9 @@ def rank_counts(counts: Counts, least: int, most: int) -> tuple[NDArray[np.int64
     found : int
         How many counts are at least ``least``. O(n): 2 ns each.
     """
-    kernel = compiled
-    if kernel is None:
-        return reference_ranks(counts, least, most)
     best = np.empty(min(most, len(counts)), dtype=np.int64)
     found: int = kernel.rank_counts(counts, least, best)
     return best[:found], found
-
-
-def reference_ranks(counts: Counts, least: int, most: int) -> tuple[NDArray[np.int64], int]:
-    """Rank by NumPy alone; what :func:`rank_counts` must equal."""
-    places = np.flatnonzero(counts >= least)
-    order = np.argsort(-counts[places].astype(np.int64), kind="stable")
-    return places[order[:most]], len(places)
 
 
 def least_equal(equal: float, n_slots: int, recall: float) -> int:

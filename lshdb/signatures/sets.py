@@ -163,7 +163,7 @@ class SetFamily(Family):
 
     def sign_query(self, content: Any) -> SignedQuery | None:
         """Shingle, sign and cut one text; None for tokens."""
-        if compiled is None or not isinstance(content, str) or sys.byteorder != "little":
+        if kernel is not compiled or not isinstance(content, str) or sys.byteorder != "little":
             return None
         params, shingler = self.params, self.shingler
         numbers = constants(params.scheme, params.num_perm, params.seed)
@@ -177,7 +177,11 @@ class SetFamily(Family):
     def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
         """Cut a row, and shingle a text; None for tokens."""
         shingler, params = self.shingler, self.params
-        if compiled is None or not isinstance(content, str | None) or sys.byteorder != "little":
+        if (
+            kernel is not compiled
+            or not isinstance(content, str | None)
+            or sys.byteorder != "little"
+        ):
             return None
         keys = bytearray(8 * params.bands)
         kernel.bucket_keys(row, params.num_perm, params.bands, params.rows, keys)
@@ -192,8 +196,9 @@ class SetFamily(Family):
         """Compare rows in the kernel, in memory or as they are read."""
         params = self.params
         found: Agreeing = kernel.compare_found(
-            query.row, ids, least, source, offset, n, params.num_perm, params.bands, params.rows
-        )
+            query.row, ids, least, source, offset, n,
+            params.num_perm, params.bands, params.rows, False,
+        )  # fmt: skip
         return found
 
     def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:

@@ -404,7 +404,7 @@ def _paired(postings: list[_Sent], max_bucket: int | None) -> Iterator[pa.Record
     if not len(small):
         return
     places = Buckets(met.buckets[starts], sizes, np.arange(len(met.ids))).chosen(small)
-    for left, right, _ in pairs_of_buckets(places, None):
+    for left, right, _ in pairs_of_buckets(places):
         yield _batch(binaries(met.ids[left]), binaries(met.ids[right]), None, None, None, None)
 
 

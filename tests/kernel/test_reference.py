@@ -12,9 +12,8 @@ from lshdb.kernel import reference
 STEERING = {"use_level", "use_pieces", "hear_with"}
 """What only the compiled code has: instructions, pieces and interruptions."""
 YET_ELSEWHERE = {
-    "agreeing_pairs", "bucket_keys", "compare_bits", "compare_found", "compare_rows",
-    "count_in_rows", "find_keys", "group_keys", "lay_postings", "lay_rows", "rank_counts",
-    "row_checksums", "sign_query", "sort_orders",
+    "bucket_keys", "find_keys", "group_keys", "lay_postings", "lay_rows", "row_checksums",
+    "sign_query", "sort_orders",
 }  # fmt: skip
 
 

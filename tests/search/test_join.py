@@ -26,6 +26,7 @@ from lshdb.shingling import NORMALISATION
 from lshdb.storage.runs import posting_runs
 from tests.brute import jaccard, shingle_set
 from tests.conftest import family_corpus
+from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
 Corpus = list[tuple[str, str]]
@@ -177,7 +178,7 @@ def test_units_bags_and_a_tokenizer(
     make_index: Make, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr("lshdb.signatures.banding.compiled", None)
+        use_reference(monkeypatch)
     commas = Tokenizer(lambda text: text.split(","), name="commas", version="1")
     for number, options in enumerate(
         ({"unit": "char"}, {"unit": "url"}, {"tokenizer": commas, "k": 1}, {"bag": True, "k": 1})

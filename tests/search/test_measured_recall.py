@@ -110,8 +110,6 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     use_reference(monkeypatch)
-    for module in ("signatures.banding", "search.pairs"):
-        monkeypatch.setattr(f"lshdb.{module}.compiled", None)
 
 
 WAYS = [plainly, in_blocks, without_kernel]

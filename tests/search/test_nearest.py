@@ -11,9 +11,9 @@ import pytest
 
 from lshdb import Answer, Document, Index
 from lshdb.search import nearest, row_counts
-from lshdb.signatures import scan
 from lshdb.storage.rowfiles import row_file
 from tests.conftest import edited, family_corpus
+from tests.without_kernel import use_reference
 
 DIM, N, TOP = 24, 400, 10
 
@@ -103,7 +103,7 @@ def test_held_rows_read_rows_threads_and_the_reference_answer_alike(
         assert answers(2) == expected
         monkeypatch.setattr(row_file, "MOST_HELD_BYTES", 0)
         assert answers(3) == expected
-        monkeypatch.setattr(scan, "compiled", None)
+        use_reference(monkeypatch)
         assert answers(1) == expected
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from lshdb import DamageError, Index, ParameterError
+from lshdb.kernel import reference_rows
 from lshdb.search.verification import MEMORY
 from lshdb.storage.transactions.snapshot import Snapshot
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
+from tests.without_kernel import use_reference
 
 Make = Callable[..., Index]
 
@@ -62,7 +64,8 @@ def test_pairs_come_once_however_few_are_remembered(
     assert len(expected) > 3 * 1024
     for memory in (2**20, 2**28):  # 2^13 places and 2^21
         assert pair_set(index, memory=memory) == expected
-    monkeypatch.setattr("lshdb.search.pairs._SPREAD", np.uint64(0))  # one place for all
+    use_reference(monkeypatch)
+    monkeypatch.setattr(reference_rows, "_SPREAD", np.uint64(0))  # one place for all
     assert pair_set(index) == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import subprocess
@@ -25,7 +26,6 @@ from lshdb.signatures.banding import (
     bucket_keys,
     compare_rows,
     first_agreements,
-    reference_agreement,
     reference_keys,
 )
 from lshdb.signatures.sets import (
@@ -36,7 +36,7 @@ from lshdb.signatures.sets import (
     shingle_contents,
 )
 from tests.signatures.collisions import words_that_begin_alike
-from tests.without_kernel import reference_sketch
+from tests.without_kernel import reference_agreement, reference_sketch, use_reference
 
 ROOT = Path(__file__).parents[2]
 kernel = compiled
@@ -462,22 +462,31 @@ def bucket_case(slot_bits: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize("slot_bits", [32, 1])
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("is_file", [False, True])
+@pytest.mark.parametrize("way", ["compiled", "reference"])
 def test_pairs_of_buckets_are_compared_as_one_by_one(
-    slot_bits: int, later: bool, is_file: bool, tmp_path: Path
-) -> None:
+    slot_bits: int, later: bool, is_file: bool, way: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Of marked members with all, and of buckets without a band whatever theirs is."""
+    if way == "reference":
+        use_reference(monkeypatch)
     rows, of_band, sizes, members, cut = bucket_case(slot_bits)
     slots = rows.shape[1] * (32 // slot_bits if slot_bits == 1 else 1)
     suffices = np.arange(slots + 1) >= slots * 0.55
     ends = np.cumsum(sizes)
+    marks = np.random.default_rng(4).random(len(members)) < 0.7
+    of_band[-1] = -1
     pairs = [
-        (one, other, band)
+        (members[one], members[other], band)
         for end, size, band in zip(ends, sizes, of_band, strict=True)
-        for place, one in enumerate(members[end - size : end])
-        for other in members[end - size + place + 1 : end]
+        for one, other in itertools.combinations(range(end - size, end), 2)
+        if marks[one] or marks[other]
     ]
     left, right, bands = np.array(pairs).T
     found = reference_agreement(rows[left], rows[right], **cut)
-    keep = (found.first == bands) | (later & (found.first >= 0) & (found.first < bands))
+    keep = (
+        (found.first == bands) | (bands < 0) | (later & (found.first >= 0) & (found.first < bands))
+    )
     keep &= suffices[found.equal]
     columns = (left, right, bands, found.first, found.equal, found.matched)
     expected = np.stack(columns, axis=1)[keep]
@@ -486,14 +495,14 @@ def test_pairs_of_buckets_are_compared_as_one_by_one(
     path.write_bytes(b"head" + rows.tobytes())
     with path.open("rb") as file:
         source = (file.fileno(), 4, len(rows)) if is_file else (rows, 0, len(rows))
-        buckets, words = (of_band, sizes, members), rows.shape[1]
+        buckets, words = (of_band, sizes, members, marks), rows.shape[1]
         how = {**cut, "later": later}
         for decided in (None, np.zeros(2, np.uint64), np.zeros(2**12, np.uint64)):
             got = first_agreements(buckets, source, words, suffices, decided=decided, **how)
             if decided is None:
                 assert got.tolist() == expected.tolist()
                 continue
-            firsts = expected[expected[:, 2] == expected[:, 3], :2]
+            firsts = expected[(expected[:, 2] == expected[:, 3]) & (expected[:, 2] >= 0), :2]
             wanted = set(map(tuple, expected.tolist()))
             assert {tuple(row) for row in got.tolist()} <= wanted
             assert {tuple(pair) for pair in got[:, :2].tolist()} == {row[:2] for row in wanted}
@@ -509,7 +518,7 @@ def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> Non
     rows = rng.integers(0, 3, (n, words), dtype=np.uint32)
     path = tmp_path / "rows"
     path.write_bytes(rows.tobytes())
-    buckets = np.zeros(1, np.int64), np.array([n]), np.arange(n)
+    buckets = np.zeros(1, np.int64), np.array([n]), np.arange(n), np.ones(n, bool)
     suffices = np.arange(words + 1) >= words * 0.36
     how: Any = {"bands": 50, "rows": 2, "later": True, "decided": None}
     expected = first_agreements(buckets, (rows, 0, n), words, suffices, **how)
@@ -520,23 +529,24 @@ def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> Non
 
 def test_members_and_rows_that_are_not_there() -> None:
     rows, of_band, sizes, members, cut = bucket_case(32)
-    suffices, how = np.ones(21, dtype=bool), {**cut, "later": False, "decided": None}
+    marks, suffices = np.ones(len(members), dtype=bool), np.ones(21, dtype=bool)
+    how = {**cut, "later": False, "decided": None}
     for place, wrong in ((3, 40), (3, -1), (30, 2**62), (30, -(2**63))):
         spoilt = members.copy()
         spoilt[place] = wrong
         with pytest.raises(IndexError, match="outside"):
-            first_agreements((of_band, sizes, spoilt), (rows, 0, 40), 20, suffices, **how)
+            first_agreements((of_band, sizes, spoilt, marks), (rows, 0, 40), 20, suffices, **how)
     for wrong in (-1, 18, 2**62):
         spoilt = sizes.copy()
         spoilt[5] = wrong
         with pytest.raises(IndexError, match="outside"):
-            first_agreements((of_band, spoilt, members), (rows, 0, 40), 20, suffices, **how)
+            first_agreements((of_band, spoilt, members, marks), (rows, 0, 40), 20, suffices, **how)
     with open("/dev/null", "rb") as file:
         source = (file.fileno(), 0, 40)
         with pytest.raises(ValueError, match="ends before a row"):
-            first_agreements((of_band, sizes, members), source, 20, suffices, **how)
+            first_agreements((of_band, sizes, members, marks), source, 20, suffices, **how)
     with pytest.raises(OSError):
-        first_agreements((of_band, sizes, members), (10**6, 0, 40), 20, suffices, **how)
+        first_agreements((of_band, sizes, members, marks), (10**6, 0, 40), 20, suffices, **how)
 
 
 def test_common_values() -> None:
@@ -566,6 +576,7 @@ def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
 NUMBERS = np.zeros(256, dtype=np.uint64)
 ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
 SMALL, COUNTS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint16)
+MARKED = COUNT, np.ones(1, dtype=np.uint8)
 YES = np.ones(129, dtype=bool)
 TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.uint64)
 
@@ -591,24 +602,43 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("shingle_texts", ("x", 0, 5, False, COUNT)),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, COUNT, NUMBERS[:3], ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, NUMBERS[:3], ROW, 0, 1, 128, 2, 6, False, False, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, COUNT, NUMBERS[:1], ROW, 0, 1, 128, 2, 6, False, False, YES),
-        ),
-        ("agreeing_pairs", (COUNT, SMALL, COUNT, None, ROW, 0, 1, 128, 2, 6, False, False, YES)),
-        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, 0, 2, 128, 2, 6, False, False, YES)),
-        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, -1, 1, 128, 2, 6, False, False, YES)),
-        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, -1, 0, 1, 128, 2, 6, False, False, YES)),
-        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, 0, 1, 128, 2, 65, False, False, YES)),
-        (
-            "agreeing_pairs",
-            (COUNT, COUNT, COUNT, None, ROW, 0, 1, 128, 2, 6, False, False, YES[1:]),
+            (COUNT, COUNT, *MARKED, NUMBERS[:1], ROW, 0, 1, 128, 2, 6, False, False, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, COUNT, bytes(16), ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, COUNT, b"", None, ROW, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, SMALL, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 2, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, None, ROW, -1, 1, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, None, -1, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 65, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, False, YES[1:]),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, *MARKED, bytes(16), ROW, 0, 1, 128, 2, 6, False, False, YES),
         ),
         ("compare_sets", ((NUMBERS,), np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
         ("compare_sets", ([NUMBERS, "x"], np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),

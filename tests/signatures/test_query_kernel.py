@@ -16,7 +16,8 @@ from lshdb.kernel import compiled, lookup_tables
 from lshdb.kernel.random_numbers import key_list, key_stream
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import sign_contents
-from lshdb.signatures.banding import reference_agreement, reference_keys
+from lshdb.signatures.banding import reference_keys
+from tests.without_kernel import reference_agreement
 
 kernel = compiled
 NUMBERS = lookup_tables.constants("fss", 128, 1)
@@ -77,7 +78,7 @@ def test_rows_in_memory_and_in_a_file(tmp_path: Path, in_memory: bool) -> None:
     try:
         for least in (0, 13, 25):
             source, offset = (rows, 0) if in_memory else (descriptor, 100)
-            found = kernel.compare_found(query, ids, least, source, offset, 500, 24, 4, 6)
+            found = kernel.compare_found(query, ids, least, source, offset, 500, 24, 4, 6, False)
             assert found == [
                 (one, expected.equal[one], expected.matched[one])
                 for one in sorted(set(ids.tolist()))
@@ -85,10 +86,12 @@ def test_rows_in_memory_and_in_a_file(tmp_path: Path, in_memory: bool) -> None:
             ]
             assert bool(found) == (least < 25)
         nothing = ids[:0]
-        assert kernel.compare_found(query, nothing, 0, source, offset, 500, 24, 4, 6) == []
+        assert kernel.compare_found(query, nothing, 0, source, offset, 500, 24, 4, 6, False) == []
         for wrong in (-1, 500, 2**62, -(2**63)):
             with pytest.raises(IndexError):
-                kernel.compare_found(query, np.array([3, wrong]), 0, source, offset, 500, 24, 4, 6)
+                kernel.compare_found(
+                    query, np.array([3, wrong]), 0, source, offset, 500, 24, 4, 6, False
+                )
     finally:
         os.close(descriptor)
 
@@ -97,7 +100,7 @@ def test_a_file_that_ends_too_early_or_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_bytes(bytes(128 * 4 * 3 - 1))
     with open(path, "rb") as file:
-        arguments = (file.fileno(), 0, 3, 128, 4, 6)
+        arguments = (file.fileno(), 0, 3, 128, 4, 6, False)
         assert len(kernel.compare_found(ROW, np.arange(2), 0, *arguments)) == 2
         with pytest.raises(ValueError, match="ends before a row"):
             kernel.compare_found(ROW, np.arange(3), 0, *arguments)
@@ -117,18 +120,18 @@ def test_a_file_that_ends_too_early_or_cannot_be_read(tmp_path: Path) -> None:
         ("sign_query", ("x", 0, 5, False, 0, 128, NUMBERS, 4, 33)),
         ("sign_query", ("\ud800", 0, 5, False, 0, 128, NUMBERS, 4, 6)),
         ("sign_query", (b"x", 0, 5, False, 0, 128, NUMBERS, 4, 6)),
-        ("compare_found", (ROW[1:], IDS, 0, ROW, 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS.tobytes()[1:], 0, ROW, 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, ROW, 0, 2, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, ROW, 0, -1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, 0, -1, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, 0, 0, 2**62, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, 0, 2**63 - 1, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, -1, 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, 2**40, 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, 2**80, 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, "rows", 0, 1, 128, 4, 6)),
-        ("compare_found", (ROW, IDS, 0, ROW, 0, 1, 128, 4, 33)),
+        ("compare_found", (ROW[1:], IDS, 0, ROW, 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS.tobytes()[1:], 0, ROW, 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, ROW, 0, 2, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, ROW, 0, -1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, 0, -1, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, 0, 0, 2**62, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, 0, 2**63 - 1, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, -1, 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, 2**40, 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, 2**80, 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, "rows", 0, 1, 128, 4, 6, False)),
+        ("compare_found", (ROW, IDS, 0, ROW, 0, 1, 128, 4, 33, False)),
         ("share_with", (b"1234567", ["x"], 0, 5, False)),
         ("share_with", (memoryview(bytes(9))[1:], ["x"], 0, 5, False)),
         ("share_with", (bytes(8), ("x",), 0, 5, False)),
@@ -166,7 +169,7 @@ def test_long_work_asks_whether_to_stop(name: str, tmp_path: Path) -> None:
     calls = {
         "sign": lambda: kernel.sign_query(text, 1, 5, False, 1, 4096, numbers, 4, 6),
         "compare": lambda: kernel.compare_found(
-            ROW[:1], np.arange(many), 2, rows.fileno(), 0, many, 1, 1, 1
+            ROW[:1], np.arange(many), 2, rows.fileno(), 0, many, 1, 1, 1, False
         ),
         "share": lambda: kernel.share_with(numbers, [text] * 40, 1, 5, False),
     }

@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 from lshdb.kernel import compiled
-from lshdb.signatures import scan
 from lshdb.signatures.scan import (
     count_in_rows,
     least_equal,
     probability_of,
     rank_counts,
-    reference_counts,
-    reference_ranks,
 )
 from tests.signatures.test_kernels import levels
+from tests.without_kernel import reference_counts, reference_ranks, use_reference
 
 kernel = compiled
 
@@ -95,7 +93,7 @@ def test_the_reference_refuses_what_the_kernel_refuses(monkeypatch: pytest.Monke
                 count_in_rows(row, row, slot_bits=32, counts=counts, first=first)
         with pytest.raises(ValueError, match=r"out of range|too many"):
             count_in_rows(wide, wide, slot_bits=1, counts=counts)
-        monkeypatch.setattr(scan, "compiled", None)
+        use_reference(monkeypatch)
 
 
 def test_counts_that_change_while_they_are_ranked_lead_nowhere() -> None:

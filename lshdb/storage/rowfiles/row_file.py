@@ -22,9 +22,9 @@ import os
 import re
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lshdb.arrays import distinct, np
 from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["RowFile", "Rows"]
+
+_Result = TypeVar("_Result")
 
 MOST_HELD_BYTES = 64 * 2**20
 """A file up to this size may be read into memory as a whole."""
@@ -519,10 +521,6 @@ class Rows:
         ids = distinct(signature_ids)
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
 
-    def unreadable(self, error: OSError) -> LshdbError:
-        """Return what a question raises where reading :meth:`source` failed."""
-        return self._file.unreadable(error)
-
     def row(self, signature_id: int) -> bytes:
         """Return the bytes of one row.
 
@@ -535,25 +533,32 @@ class Rows:
             raise IndexError(f"there is no signature {signature_id}; there are {len(self)}")
         return self._file.row(signature_id)
 
-    def source(self, n_wanted: int) -> tuple[NDArray[Any] | int, int, int]:
-        """Return where the rows can be read, by somebody who wants so many of them one by one.
+    def read_in_place(self, read: Callable[[Any, int, int], _Result], n_wanted: int) -> _Result:
+        """Let the kernel read so many rows one by one, where they are.
 
-        Returns
-        -------
-        tuple
-            All rows if they are held, else the descriptor of the file; the offset of row 0 in that
-            file; and the number of rows. The descriptor is valid as long as the index is open.
+        Parameters
+        ----------
+        read : callable
+            Takes all rows if they are held, else the descriptor of the file; the offset of row 0 in
+            that file; and the number of rows.
+        n_wanted : int
 
         Raises
         ------
         DamageError
-            The file cannot be opened, or ends too early.
+            The file cannot be read, or ends too early.
         """
         held = self._file.all_rows(len(self))
         if held is not None:
-            return held, 0, len(self)
+            return read(held, 0, len(self))
         self._file.n_taken += n_wanted
-        return self._file.open(), HEADER_BYTES, len(self)
+        try:
+            return read(self._file.open(), HEADER_BYTES, len(self))
+        except OSError as error:
+            raise self._file.unreadable(error) from error
+        except ValueError:
+            self._file.take(np.array([len(self) - 1]))  # says where the file ends
+            raise
 
     def of_documents(self, signature_ids: Sequence[int | None]) -> NDArray[Any]:
         """Return the vectors of some documents, by their signatures (shape (n, n_columns)).
