@@ -8,7 +8,6 @@ takes the same memory however many copies there are.
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -139,7 +138,7 @@ class PairListing(Listing[Pair]):
             for block in blocks:
                 for pair in block.pairs():
                     yield pair
-                    if store.is_closed or store.process != os.getpid():
+                    if store.is_closed or not store.process.is_this:
                         store.require_open()  # as while_open does, without a call for each pair
 
 

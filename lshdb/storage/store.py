@@ -40,6 +40,7 @@ from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.process import Process, leave_open
 from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
     Generation,
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Frozen", "Readers", "Reading", "Store"]
-
-_FORKED: list[Any] = []
-"""Connections of another process; only that process may close them."""
 
 _Result = TypeVar("_Result")
 
@@ -93,7 +91,7 @@ class Readers:
         self._open = open_reader
         self._idle: list[Reader] = []
         self._is_closed = False
-        self._process = os.getpid()
+        self._process = Process()
 
     def begin(self, work: Callable[[Reader], _Result]) -> tuple[Reader, _Result]:
         """Take a connection and do the first work on it; :meth:`put_back` gives it back.
@@ -115,8 +113,8 @@ class Readers:
 
     def put_back(self, reader: Reader) -> None:
         """End the transaction of a connection, if it has one, and keep it for the next time."""
-        if self._process != os.getpid():
-            _FORKED.append(reader)
+        if not self._process.is_this:
+            leave_open(reader)
             return
         reader.end()
         if self._is_closed or reader.is_fleeting:
@@ -126,8 +124,8 @@ class Readers:
 
     def close_idle(self) -> None:
         """Close the idle connections."""
-        if self._process != os.getpid():
-            _FORKED.extend(self._idle)
+        if not self._process.is_this:
+            leave_open(*self._idle)
             self._idle.clear()
         while self._idle:
             self._idle.pop().close()
@@ -193,7 +191,7 @@ class Store:
         self.params: IndexParams
         self._readers = Readers(lambda: self.database.open_reader())
         self.is_closed = False
-        self.process = os.getpid()
+        self.process = Process()
         self._generation: Generation | None = None
         self._absent: Path | None = None
         self.orders: OrderFolder | None = None
@@ -581,15 +579,11 @@ class Store:
             reader.end()
 
     def require_open(self) -> None:
-        """Raise LshdbError if the store is closed, or came into this process by a fork.
-
-        SQLite connections and locks do not survive a fork: reads through them may be wrong, and
-        closing them may drop the other process's locks.
-        """
-        if self.process != os.getpid():
+        """Raise LshdbError if the store is closed, or came into this process by a fork."""
+        if not self.process.is_this:
             raise LshdbError(
-                f"the index {self.directory.path} was opened by process {self.process}, and this "
-                f"is process {os.getpid()}, which came from it by a fork",
+                f"the index {self.directory.path} was opened by process {self.process.pid}, and "
+                f"this is process {os.getpid()}, which came from it by a fork",
                 hint="open the index again in the new process",
             )
         if self.is_closed:

@@ -47,6 +47,7 @@ from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory, utf8_path
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.place.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
+from lshdb.storage.process import Process
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.records import row_checksum, timestamp
@@ -98,7 +99,7 @@ class Creation:
         self.aside = self.path.with_name(f".{self.path.name}.new")
         self._is_own = False
         self._database: Database | None = None
-        self._process = os.getpid()
+        self._process = Process()
         self._refuse_existing()
         if not self.path.parent.is_dir():
             raise LshdbError(
@@ -321,7 +322,7 @@ class Creation:
         index there removes both. An index in its place stays, and so does what another process is
         working on.
         """
-        if self in _UNFINISHED and self._process == os.getpid():
+        if self in _UNFINISHED and self._process.is_this:
             # Another error, or a signal, is on its way and is the one to report.
             with contextlib.suppress(LshdbError, OSError):
                 if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename

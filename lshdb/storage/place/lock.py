@@ -22,6 +22,7 @@ from lshdb.arguments import check_seconds
 from lshdb.disksort.descriptors import sync_file, write_at
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
 from lshdb.storage.place.own_files import UnfitFileError, open_file
+from lshdb.storage.process import Process
 from lshdb.storage.tables.records import timestamp
 
 __all__ = ["WriterLock"]
@@ -63,7 +64,7 @@ class WriterLock:
         self._descriptor: int | None = None
         self._is_said = False
         self._mark = ""
-        self._process = os.getpid()
+        self._process = Process()
 
     def acquire(self, *, is_said: bool = True) -> None:
         """Take the lock.
@@ -107,7 +108,7 @@ class WriterLock:
                     "did not write",
                     hint="move the file away; the next writer makes it again",
                 )
-            self._process = os.getpid()
+            self._process = Process()
             self._descriptor = descriptor
         except BaseException:
             self._descriptor = None
@@ -163,7 +164,7 @@ class WriterLock:
         would keep the lock for as long as it lives. In such a process the file is only closed.
         """
         if self._descriptor is not None:
-            if self._process == os.getpid():
+            if self._process.is_this:
                 if self._is_said:
                     with contextlib.suppress(OSError):
                         self._write(self._mark and f"\n{self._mark}")

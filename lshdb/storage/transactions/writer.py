@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -30,6 +29,7 @@ from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.process import Process, leave_open
 from lshdb.storage.runs.posting_runs import (
     FAN_IN,
     MOST_RUNS,
@@ -60,9 +60,6 @@ _MOST_COPIED = 100_000_000
 """Postings that are copied in one transaction: 1.8 GB of log, and as much of the database."""
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.1
-
-_FORKED: list[contextlib.ExitStack] = []
-"""What a fork has of its parent's writing; never closed."""
 
 
 class _Made(NamedTuple):
@@ -130,7 +127,7 @@ class Writer:
         self._sorting: Task[SortedRows | None, Frozen] | None = None
         self._runs: list[Run] | None = None
         self._made: dict[int, _Made] = {}
-        self._process = os.getpid()
+        self._process = Process()
 
     def __enter__(self) -> Writer:
         self._store.require_open()
@@ -177,8 +174,8 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process != os.getpid():  # a fork's: connection and lock are the other process's
-            _FORKED.append(self._exits.pop_all())
+        if not self._process.is_this:  # a fork's: connection and lock are the other process's
+            leave_open(self._exits.pop_all())
             return
         if self._usable:
             self._usable = False
@@ -275,7 +272,7 @@ class Writer:
     @contextlib.contextmanager
     def _attempt(self) -> Iterator[WriteTransaction]:
         """One transaction; errors come as the driver raises them."""
-        if not self._usable or self._process != os.getpid():
+        if not self._usable or not self._process.is_this:
             raise LshdbError("the writer is closed", hint="open the index again")
         self._sorted = None  # of rows that another transaction wrote, or failed to
         running = self._connection.begin()

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.storage.process import Process
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
@@ -105,7 +106,7 @@ class Connection(sqlite3.Connection):
         self.is_closed = False
         self.version = 0
         self.kept: tuple[int, Any] | None = None
-        self._process = os.getpid()
+        self._process = Process()
         self._identity: tuple[int, int] | None = None
         _part_from_parent(self.path)
         _OPEN.add(self)
@@ -125,7 +126,7 @@ class Connection(sqlite3.Connection):
     @property
     def is_foreign(self) -> bool:
         """Whether it was opened by the parent of this process."""
-        return self._process != os.getpid()
+        return not self._process.is_this
 
     def rollback(self) -> None:
         """End the transaction."""
