@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from lshdb.errors import LshdbError
-from lshdb.exchange.tables import Table, tables_of
+from lshdb.exchange.tables import Table, table_of, tables_of
 from lshdb.params.bucket_layout import KEY_BITS
 
 __all__ = [
@@ -35,6 +35,21 @@ NAMES = (
 """The other tables."""
 RANGE = "bucket_range"
 """The column by which postings are partitioned."""
+_OWN_TABLES = {
+    table.name: table
+    for table in (
+        table_of("signatures", signature_id="integer", row="binary", vector="binary"),
+        table_of("postings", bucket_key="integer", signature_id="integer", **{RANGE: "int32"}),
+        table_of("rejected", batch_id="integer", key="text", source="text", reason="text"),
+        table_of(
+            COMMITS,
+            commit_id="integer", format="integer", committed_at="text", operation="text",
+            index="text", parameters="text", edges="text", counts="text", posting_shift="integer",
+            **{f"{table}_version": "integer" for table in NAMES},
+        ),
+    )
+}  # fmt: skip
+"""The tables that no export has."""
 _MOST_IN_A_RANGE = 2**20
 _MOST_BITS = 20
 
@@ -75,33 +90,8 @@ def arrow_schema(name: str, metric: object = "") -> Any:
     """
     import pyarrow as arrow
 
-    if name == "signatures":
-        columns = {
-            "signature_id": arrow.int64(), "row": arrow.binary(), "vector": arrow.binary()
-        }  # fmt: skip
-    elif name == "postings":
-        columns = {
-            "bucket_key": arrow.int64(), "signature_id": arrow.int64(), RANGE: arrow.int32()
-        }  # fmt: skip
-    elif name == "rejected":
-        columns = {
-            "batch_id": arrow.int64(), "key": arrow.string(), "source": arrow.string(),
-            "reason": arrow.string(),
-        }  # fmt: skip
-    elif name == COMMITS:
-        texts = ("committed_at", "operation", "index", "parameters", "edges", "counts")
-        columns = {"commit_id": arrow.int64(), "format": arrow.int64()}
-        columns |= dict.fromkeys(texts, arrow.string())
-        columns |= {"posting_shift": arrow.int64()}
-        columns |= {f"{one}_version": arrow.int64() for one in NAMES}
-    else:
-        types = {
-            "integer": arrow.int64(), "number": arrow.float64(), "text": arrow.string(),
-            "hash": arrow.string(), "tokens": arrow.list_(arrow.string()),
-        }  # fmt: skip
-        table = dataset_tables(metric)[name]
-        columns = {column.name: types[column.kind] for column in table.columns}
-    return arrow.schema(list(columns.items()))
+    table = _OWN_TABLES.get(name) or dataset_tables(metric)[name]
+    return arrow.schema([field.with_nullable(True) for field in table.arrow_schema(arrow)])
 
 
 def posting_shift(n_signatures: int) -> int:

@@ -22,6 +22,7 @@ from lshdb.errors import DamageError, LshdbError
 from lshdb.params.bucket_layout import bands_of, buckets_of
 from lshdb.params.metrics import METRICS
 from lshdb.storage.place.own_files import open_given
+from lshdb.storage.tables.stored_columns import STORED
 
 __all__ = [
     "FORMATS",
@@ -33,6 +34,7 @@ __all__ = [
     "TableFormat",
     "fault_of",
     "read_postings",
+    "table_of",
     "tables_of",
     "write_postings",
 ]
@@ -46,7 +48,7 @@ class TableColumn:
     ----------
     name : str
         Its name in the file.
-    kind : {"integer", "number", "text", "hash", "tokens"}
+    kind : {"integer", "number", "text", "hash", "tokens", "binary", "int32"}
         What its values are.
     is_optional : bool
         Whether a value may be null, or left out.
@@ -69,48 +71,67 @@ class Table:
         """Names of the columns."""
         return [column.name for column in self.columns]
 
+    def arrow_schema(self, arrow: Any) -> Any:
+        """Return its columns as a schema of Arrow, given that module."""
+        types = {
+            "integer": arrow.int64(),
+            "number": arrow.float64(),
+            "text": arrow.string(),
+            "hash": arrow.string(),
+            "tokens": arrow.list_(arrow.string()),
+            "binary": arrow.binary(),
+            "int32": arrow.int32(),
+        }
+        return arrow.schema(
+            [
+                arrow.field(column.name, types[column.kind], nullable=column.is_optional)
+                for column in self.columns
+            ]
+        )
 
-def _table(name: str, columns: str) -> Table:
-    """Build a table from columns written ``name:kind``, with a question mark if optional."""
-    pairs = (column.split(":") for column in columns.split())
-    return Table(
-        name,
-        tuple(TableColumn(column, kind.rstrip("?"), kind.endswith("?")) for column, kind in pairs),
+
+def table_of(name: str, **kinds: str) -> Table:
+    """Return a table of columns by name, each with its kind; none of them may be missing."""
+    return Table(name, tuple(TableColumn(*column) for column in kinds.items()))
+
+
+_KINDS_OF_TYPES = {"int": "integer", "float": "number", "str": "text", "bytes": "hash"}
+
+
+def _stored(name: str, stored: str, *more: TableColumn) -> Table:
+    """Return the table that holds the rows of a stored one, perhaps with more columns."""
+    columns = (
+        TableColumn(column.name, _KINDS_OF_TYPES[column.type], column.is_optional)
+        for column in STORED[stored]
     )
+    return Table(name, (*columns, *more))
 
 
+_BODY = (TableColumn("text", "text", True), TableColumn("tokens", "tokens", True))
 TABLES = {
     table.name: table
     for table in (
-        _table(
-            "documents",
-            "doc_id:integer key:text signature_id:integer? content_hash:hash body_hash:hash "
-            "n_shingles:integer n_chars:integer source:text batch_id:integer added_at:text "
-            "last_seen_at:text n_unassigned:integer? text:text? tokens:tokens?",
-        ),
-        _table(
-            "batches",
-            "batch_id:integer add_id:integer started_at:text finished_at:text source:text "
-            "n_added:integer n_replaced:integer n_unchanged:integer n_copies:integer "
-            "n_rejected:integer n_removed:integer unicode_version:text",
-        ),
-        _table("releases", "release_id:integer signature_id:integer batch_id:integer"),
-        _table("edges", "signature1:integer signature2:integer similarity:number method:text"),
-        _table("clusters", "signature_id:integer label:integer"),
+        _stored("documents", "document", *_BODY),
+        _stored("batches", "batch"),
+        _stored("releases", "signature_release"),
+        _stored("edges", "edge"),
+        _stored("clusters", "cluster_member"),
     )
 }
 """The tables of every export, except the postings, by name."""
 MORE_TABLES = {
     table.name: table
     for table in (
-        _table("fields", "doc_id:integer fields:text"),
-        _table("nights", "add_id:integer name:text"),
-        _table("cursors", "name:text batch_id:integer advanced_at:text"),
+        _stored("fields", "kept_field"),
+        _stored("nights", "night"),
+        _stored("cursors", "cursor"),
     )
 }
 """The further tables of an export, from format 3 on."""
 
-POSTINGS = _table("postings", "band:integer bucket:integer bucket_key:integer signature_id:integer")
+POSTINGS = table_of(
+    "postings", band="integer", bucket="integer", bucket_key="integer", signature_id="integer"
+)
 """The postings, if they are a table of their own (Parquet)."""
 
 
@@ -218,7 +239,7 @@ def _arrow() -> tuple[Any, Any]:
 def _write_parquet(path: Path, table: Table, rows: Iterable[Sequence[Any]]) -> int:
     """Write rows to Parquet as they come, one row group at a time, and return their number."""
     arrow, parquet = _arrow()
-    schema = _schema(arrow, table)
+    schema = table.arrow_schema(arrow)
     count = 0
     with parquet.ParquetWriter(str(path), schema, compression="zstd") as writer:
         for group in _groups(rows):
@@ -237,7 +258,7 @@ def write_postings(
 ) -> int:
     """Write bucket keys and signature ids, with their bands and buckets; return their number."""
     arrow, parquet = _arrow()
-    schema = _schema(arrow, POSTINGS)
+    schema = POSTINGS.arrow_schema(arrow)
     count = 0
     with parquet.ParquetWriter(str(path), schema, compression="zstd") as writer:
         for keys, ids in blocks:
@@ -286,7 +307,7 @@ def _batches(path: Path, table: Table, size: int) -> Iterator[list[Any]]:
     arrow, parquet = _arrow()
     try:
         with parquet.ParquetFile(str(path)) as file:
-            if not file.schema_arrow.equals(_schema(arrow, table)):
+            if not file.schema_arrow.equals(table.arrow_schema(arrow)):
                 raise _damage(path, "the columns are not those of an export")
             for batch in file.iter_batches(batch_size=size):
                 yield batch.columns
@@ -306,22 +327,6 @@ def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
             group, size = [], 0
     if group:
         yield group
-
-
-def _schema(arrow: Any, table: Table) -> Any:
-    types = {
-        "integer": arrow.int64(),
-        "number": arrow.float64(),
-        "text": arrow.string(),
-        "hash": arrow.string(),
-        "tokens": arrow.list_(arrow.string()),
-    }
-    return arrow.schema(
-        [
-            arrow.field(column.name, types[column.kind], nullable=column.is_optional)
-            for column in table.columns
-        ]
-    )
 
 
 def _damage(path: Path, what: str) -> DamageError:

@@ -19,7 +19,7 @@ import itertools
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -214,13 +214,9 @@ class Cursor:
 CHUNK = 1000
 _FIRST_ROWS = 64
 """Texts that are read before it is known how long they are."""
-DOCUMENT_COLUMNS = (
-    "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
-    "added_at, last_seen_at, n_unassigned, checksum"
-)
-BATCH_COLUMNS = (
-    "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
-    "n_copies, n_rejected, n_removed, unicode_version, checksum"
+DOCUMENT_COLUMNS = ", ".join([field.name for field in fields(StoredDocument)] + ["checksum"])
+BATCH_COLUMNS = ", ".join(
+    [field.name for field in fields(StoredBatch) if field.default is MISSING] + ["checksum"]
 )
 
 

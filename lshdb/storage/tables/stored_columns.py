@@ -1,0 +1,59 @@
+"""The columns of stored rows: the one list, for SQL, for exports and for datasets.
+
+Rows that have a record (``records.py``) have its fields as columns. What SQL has
+besides, keys and indexes and checksums, says ``schema.py``; what an export adds and leaves out says
+``exchange/tables.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import NamedTuple
+
+from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument
+
+__all__ = ["STORED", "StoredColumn"]
+
+
+class StoredColumn(NamedTuple):
+    """A column of a table.
+
+    Attributes
+    ----------
+    name : str
+    type : {"int", "float", "str", "bytes"}
+        Type of the values; ``bytes`` are a hash.
+    is_optional : bool
+        Whether a value may be missing.
+    """
+
+    name: str
+    type: str
+    is_optional: bool
+
+
+def _column(name: str, annotation: str) -> StoredColumn:
+    return StoredColumn(name, annotation.removesuffix(" | None"), annotation.endswith(" | None"))
+
+
+def _of_record(record: type) -> tuple[StoredColumn, ...]:
+    """Return the columns of a dataclass; a field with a default is worked out, and no column."""
+    columns = (each for each in fields(record) if each.default is MISSING)
+    return tuple(_column(each.name, str(each.type)) for each in columns)
+
+
+def _of(**annotations: str) -> tuple[StoredColumn, ...]:
+    return tuple(_column(*each) for each in annotations.items())
+
+
+STORED: dict[str, tuple[StoredColumn, ...]] = {
+    "batch": _of_record(StoredBatch),
+    "document": _of_record(StoredDocument),
+    "signature_release": _of(release_id="int", signature_id="int", batch_id="int"),
+    "edge": _of(signature1="int", signature2="int", similarity="float", method="str"),
+    "cluster_member": _of(signature_id="int", label="int"),
+    "kept_field": _of(doc_id="int", fields="str"),
+    "night": _of(add_id="int", name="str"),
+    "cursor": _of_record(Cursor),
+}
+"""Columns by table, in order, without ``checksum``."""
