@@ -7,6 +7,8 @@ here. Importing this module imports SQLAlchemy, so only writing code does.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -22,8 +24,12 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
+
+from lshdb.storage.tables.stored_columns import STORED
 
 __all__ = ["RUN_TABLE_PREFIX", "metadata"]
 
@@ -57,6 +63,28 @@ def _reference(column: str, other: str) -> Constraint:
     )
 
 
+_TYPES: dict[str, Any] = {"int": Whole, "float": Float, "str": Words, "bytes": LargeBinary(16)}
+
+
+def _stored(
+    name: str, *items: SchemaItem, n_keys: int = 1, has_checksum: bool = True, **options: Any
+) -> Table:
+    """Return a table of :data:`STORED`, whose first columns are its key."""
+    columns = [
+        Column(
+            column.name,
+            _TYPES[column.type],
+            primary_key=number < n_keys,
+            autoincrement=False,
+            nullable=column.is_optional,
+        )
+        for number, column in enumerate(STORED[name])
+    ]
+    if has_checksum:
+        columns.append(Column("checksum", Whole, nullable=False, server_default=text("0")))
+    return Table(name, metadata, *columns, *items, **options)
+
+
 state = Table(
     "state",
     metadata,
@@ -86,23 +114,7 @@ parameter = Table(
     Column("value", Words, nullable=False),
 )
 
-batch = Table(
-    "batch",
-    metadata,
-    Column("batch_id", Whole, primary_key=True, autoincrement=False),
-    Column("add_id", Whole, nullable=False),
-    Column("started_at", Words, nullable=False),
-    Column("finished_at", Words, nullable=False),
-    Column("source", Words, nullable=False),
-    Column("n_added", Whole, nullable=False),
-    Column("n_replaced", Whole, nullable=False),
-    Column("n_unchanged", Whole, nullable=False),
-    Column("n_copies", Whole, nullable=False),
-    Column("n_rejected", Whole, nullable=False),
-    Column("n_removed", Whole, nullable=False, server_default=text("0")),
-    Column("unicode_version", Words, nullable=False, server_default=text("''")),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
-)
+batch = _stored("batch")
 
 unfinished_add = Table(
     "unfinished_add",
@@ -110,39 +122,13 @@ unfinished_add = Table(
     Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
 )
 
-night = Table(
-    "night",
-    metadata,
-    Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
-    Column("name", Words, nullable=False),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
-)
+night = _stored("night", ForeignKeyConstraint(["add_id"], ["batch.batch_id"]))
 
-cursor = Table(
-    "cursor",
-    metadata,
-    Column("name", Words, primary_key=True),
-    Column("batch_id", Whole, nullable=False),
-    Column("advanced_at", Words, nullable=False),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
-)
+cursor = _stored("cursor")
 
-document = Table(
+document = _stored(
     "document",
-    metadata,
-    Column("doc_id", Whole, primary_key=True, autoincrement=False),
-    Column("key", Words, nullable=False, unique=True),
-    Column("signature_id", Whole),
-    Column("content_hash", LargeBinary(16), nullable=False),
-    Column("body_hash", LargeBinary(16), nullable=False),
-    Column("n_shingles", Whole, nullable=False),
-    Column("n_chars", Whole, nullable=False),
-    Column("source", Words, nullable=False),
-    Column("batch_id", Whole, nullable=False),
-    Column("added_at", Words, nullable=False),
-    Column("last_seen_at", Words, nullable=False),
-    Column("n_unassigned", Whole),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
+    UniqueConstraint("key"),
     Index(None, "signature_id"),
     Index(None, "batch_id"),
     _reference("batch_id", "batch.batch_id"),
@@ -174,14 +160,7 @@ text_dictionary = Table(
 )
 """What zstd compresses the texts of the index with; trained on the first of them."""
 
-kept_field = Table(
-    "kept_field",
-    metadata,
-    Column("doc_id", Whole, primary_key=True, autoincrement=False),
-    Column("fields", Words, nullable=False),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
-    _reference("doc_id", "document.doc_id"),
-)
+kept_field = _stored("kept_field", _reference("doc_id", "document.doc_id"))
 
 signature_block = Table(
     "signature_block",
@@ -219,25 +198,13 @@ bucket_stat = Table(
     sqlite_with_rowid=False,
 )
 
-signature_release = Table(
-    "signature_release",
-    metadata,
-    Column("release_id", Whole, primary_key=True, autoincrement=False),
-    Column("signature_id", Whole, nullable=False),
-    Column("batch_id", Whole, nullable=False),
-    Index(None, "signature_id"),
-)
+signature_release = _stored("signature_release", Index(None, "signature_id"), has_checksum=False)
 
-edge = Table(
+edge = _stored(
     "edge",
-    metadata,
-    Column("signature1", Whole, primary_key=True, autoincrement=False),
-    Column("signature2", Whole, primary_key=True, autoincrement=False),
-    Column("similarity", Float, nullable=False),
-    Column("method", Words, nullable=False),
-    Column("checksum", Whole, nullable=False, server_default=text("0")),
     CheckConstraint("signature1 < signature2", name="order"),
     Index(None, "signature2"),
+    n_keys=2,
     sqlite_with_rowid=False,
 )
 
@@ -264,13 +231,7 @@ edge_state = Table(
     Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
-cluster_member = Table(
-    "cluster_member",
-    metadata,
-    Column("signature_id", Whole, primary_key=True, autoincrement=False),
-    Column("label", Whole, nullable=False),
-    Index(None, "label"),
-)
+cluster_member = _stored("cluster_member", Index(None, "label"), has_checksum=False)
 
 
 no_posting = Table(
