@@ -16,7 +16,7 @@ from lshdb.documents import Document, Rejected, json_fields
 from lshdb.documents.formats.columns import Unreadable, decoded_text
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
-from lshdb.documents.in_memory import open_table
+from lshdb.documents.frames import open_table
 from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
 from lshdb.ingest.add_result import AddResult
 
