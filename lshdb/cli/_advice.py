@@ -15,7 +15,7 @@ from lshdb.cli._words import UNIT_NAMES, counted
 from lshdb.cli.stats import readable_size
 
 if TYPE_CHECKING:
-    from lshdb import Advice, Choice, ExamplePair, LabelAgreement, SimilaritySlice
+    from lshdb import Advice, Choice, ExamplePair, LabelAgreement
 
 __all__ = ["draw_advice"]
 
@@ -60,7 +60,11 @@ class _Page:
         names = ["similarity", "pairs"]
         if not histogram.is_exact:
             names += ["at least", "at most"]
-        rows = [self._slice(part, is_exact=histogram.is_exact) for part in histogram.slices]
+        rows = []
+        for part in histogram.slices:
+            name = "1" if part.low == 1.0 else f"{part.low:.2f} to {part.high:.2f}"
+            numbers = [part.pairs] if histogram.is_exact else [part.pairs, part.lower, part.upper]
+            rows.append([name, *(f"{number:,.0f}" for number in numbers)])
         used = sum(
             max(len(name), *(len(row[place]) for row in rows)) + 2
             for place, name in enumerate(names)
@@ -75,11 +79,6 @@ class _Page:
                 for row, part in zip(rows, histogram.slices, strict=True)
             ],
         )
-
-    def _slice(self, part: SimilaritySlice, *, is_exact: bool) -> list[str]:
-        name = "1" if part.low == 1.0 else f"{part.low:.2f} to {part.high:.2f}"
-        numbers = [part.pairs] if is_exact else [part.pairs, part.lower, part.upper]
-        return [name, *(f"{number:,.0f}" for number in numbers)]
 
     def _bar(self, pairs: float, most: float, room: int) -> str:
         """Return a bar whose length grows with the digits of a number."""

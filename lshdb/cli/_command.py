@@ -232,15 +232,12 @@ def _is_index_named(
             f"{_VARIABLE}",
             ctx,
         )
-    return math.isinf(most) and _is_empty_folder(first)  # to make an index in
+    # An empty folder is one to make an index in.
+    return math.isinf(most) and os.path.isdir(first) and not os.listdir(first)
 
 
 def _is_input(path: str) -> bool:
     return path == "-" or os.path.lexists(path) or "://" in path or any(c in path for c in "*?[")
-
-
-def _is_empty_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.listdir(path)
 
 
 def _flat(values: Sequence[Any]) -> list[str]:

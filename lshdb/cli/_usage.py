@@ -49,7 +49,9 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
     hint = see
     if ctx and (extra := re.search(r"unexpected extra arguments? \((.*)\)", said)):
         hint = f"{_usage(ctx)}; {see}"
-        if re.fullmatch(r"[01]?\.\d+", extra[1]) and "threshold" in _names(ctx):
+        if re.fullmatch(r"[01]?\.\d+", extra[1]) and any(
+            param.name == "threshold" for param in ctx.command.params
+        ):
             hint = f"a threshold is given as --threshold {extra[1]}; {see}"
     return said[:1].lower() + said[1:], hint
 
@@ -70,10 +72,6 @@ def _options_like(ctx: click.Context, short: str) -> str:
     options = [option for param in ctx.command.params for option in param.opts]
     meant = sorted(option for option in options if option.startswith(f"-{short}"))
     return f"; did you mean {', '.join(meant[:4])}?" if meant else ""
-
-
-def _names(ctx: click.Context) -> set[str]:
-    return {str(param.name) for param in ctx.command.params}
 
 
 def _missing_argument(ctx: click.Context, param: click.Argument) -> str:

@@ -179,11 +179,12 @@ def command(
             )
             index = opened.enter_context(created)
         progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
+        source = harmless(" ".join(paths))
         result = add_watched(
             index,
             items,
             progress,
-            source=_shortened(harmless(" ".join(paths))),
+            source=source if len(source) <= _SOURCE_WIDTH else f"{source[: _SOURCE_WIDTH - 1]}…",
             lock_timeout=lock_timeout,
             on_conflict=on_conflict,
             max_errors=max_errors,
@@ -223,16 +224,9 @@ def _fields(result: AddResult) -> dict[str, Any]:
 def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:
     home = os.path.realpath(index_path)
     for path in paths:
-        if path != "-" and _is_inside(os.path.realpath(path), home):
-            where = "the index itself" if os.path.realpath(path) == home else "inside the index"
+        place = os.path.realpath(path)
+        if path != "-" and (place == home or place.startswith(home.rstrip(os.sep) + os.sep)):
+            where = "the index itself" if place == home else "inside the index"
             raise click.UsageError(
                 f"{path} is {where}, whose files are not documents", click.get_current_context()
             )
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SOURCE_WIDTH else text[: _SOURCE_WIDTH - 1] + "…"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index, Rejected
+from lshdb import Index
 from lshdb.arguments import Linkage
 from lshdb.cli._command import completed
 from lshdb.cli._errors import REJECTED
@@ -92,7 +92,7 @@ def command(
                 repeat=repeat,
                 drop_loops=drop_loops,
                 update=False,
-                on_reject=_report,
+                on_reject=lambda rejection: note(f"{rejection.source}: {rejection.reason}"),
             )
         )
         if put_mapping is not None:
@@ -101,7 +101,8 @@ def command(
     note(
         f"{counted(links.n_read, 'link')} read, "
         f"{counted(links.rejected, 'line')} rejected, "
-        f"{counted(n_links, 'link')} left; " + _folded(links.merged)
+        f"{counted(n_links, 'link')} left; {counted(len(links.merged), 'round')}, "
+        f"nodes merged: {', '.join(f'{number:,}' for number in links.merged)}"
     )
     if links.rejected:
         ctx.exit(REJECTED)
@@ -113,13 +114,3 @@ def _is_taken(mapping: str, edges: str) -> bool:
         return mapping == "-" or os.path.samefile(mapping, edges)
     except OSError:
         return False
-
-
-def _report(rejection: Rejected) -> None:
-    note(f"{rejection.source}: {rejection.reason}")
-
-
-def _folded(merged: tuple[int, ...]) -> str:
-    numbers = ", ".join(f"{number:,}" for number in merged)
-    rounds = "1 round" if len(merged) == 1 else f"{len(merged)} rounds"
-    return f"{rounds}, nodes merged: {numbers}"

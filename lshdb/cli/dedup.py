@@ -323,13 +323,9 @@ def _refuse(values: dict[str, Any], why: str) -> None:
     for name, value in values.items():
         if value in (None, False, (), "auto"):
             continue
-        param = next(param for param in ctx.command.params if name in (param.name, *_bare(param)))
+        option = f"--{name.replace('_', '-')}"
+        param = next(p for p in ctx.command.params if p.name == name or option in p.opts)
         raise click.UsageError(f"{max(param.opts, key=len)} {why}")
-
-
-def _bare(param: click.Parameter) -> list[str]:
-    """Return the names of an option without dashes, as Python has them."""
-    return [name.removeprefix("--").replace("-", "_") for name in param.opts]
 
 
 def _write_without_index(

@@ -188,13 +188,12 @@ def _fields(explanation: Explanation, params: IndexParams, most: int | None) -> 
         "rows": explanation.rows,
         "recall": explanation.recall,
         "found": explanation.is_found,
-        **{f"n_{name}": _count(shingles) for name, shingles in lists.items()},
+        **{
+            f"n_{name}": None if shingles is None else len(shingles)
+            for name, shingles in lists.items()
+        },
         **{name: _listed(shingles, most) for name, shingles in lists.items()},
     }
-
-
-def _count(shingles: Sequence[str] | None) -> int | None:
-    return None if shingles is None else len(shingles)
 
 
 def _sample(shingles: Sequence[str], most: int | None) -> dict[str, int]:

@@ -103,10 +103,6 @@ def _keys(arguments: tuple[str, ...], input_format: str) -> Iterator[str]:
                 yield text
 
 
-def _plain_key(line: bytes) -> str:
-    return line.decode("utf-8")
-
-
 def _listed_key(line: bytes) -> str:
     if b"\t" in line:
         raise ValueError("it has several cells; give keys alone, as by cut -f1")
@@ -127,5 +123,5 @@ def _json_key(line: bytes) -> str:
 _READERS: dict[str, Callable[[bytes], str]] = {
     "tsv": _listed_key,
     "jsonl": _json_key,
-    "lines": _plain_key,
+    "lines": bytes.decode,
 }

@@ -94,8 +94,9 @@ class BarChart:
 def s_curve_chart(curve: SCurve, measured: Sequence[MeasuredPoint] = ()) -> CurveChart:
     """Place an S-curve and measured points on a drawing."""
     first, last = curve.similarities[0], curve.similarities[-1]
+    ticks = [round(first + (last - first) * part / 5, 6) for part in range(6)]
     frame = _frame(
-        [(value, f"{value:g}") for value in _even(first, last, 5)],
+        [(value, f"{value:g}") for value in ticks],
         [(value, f"{value:.0%}") for value in (0.0, 0.25, 0.5, 0.75, 1.0)],
         (first, last),
         (0.0, 1.0),
@@ -194,10 +195,6 @@ def _between(value: float, ends: tuple[float, float], places: tuple[float, float
     width = ends[1] - ends[0]
     portion = min(1.0, max(0.0, (value - ends[0]) / width)) if width else 0.0
     return round(places[0] + portion * (places[1] - places[0]), 1)
-
-
-def _even(first: float, last: float, parts: int) -> list[float]:
-    return [round(first + (last - first) * part / parts, 6) for part in range(parts + 1)]
 
 
 def _round_step(least: float) -> float:

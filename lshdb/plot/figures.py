@@ -8,7 +8,7 @@ same bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -381,7 +381,7 @@ def batches(index: Index) -> Figure:
     step = max(1, len(chosen) // 8)
     axes.set_xticks(
         range(0, len(chosen), step),
-        [_day(times[add_id]) for add_id in chosen[::step]],
+        [f"{datetime.fromisoformat(times[add_id]):%Y-%m-%d %H:%M}" for add_id in chosen[::step]],
         rotation=30,
         ha="right",
     )
@@ -389,10 +389,6 @@ def batches(index: Index) -> Figure:
     _count_in_ones(axes)
     figure.legend(frameon=False, loc="outside upper right", ncols=len(_OUTCOMES) + 1)
     return figure
-
-
-def _day(moment: str) -> str:
-    return datetime.fromisoformat(moment).strftime("%Y-%m-%d %H:%M")
 
 
 def advice(found: Advice) -> Figure:
@@ -440,17 +436,13 @@ def advice(found: Advice) -> Figure:
     return figure
 
 
-def _of_recall(index: Index, **options: Any) -> Figure:
-    return recall(index.recall(**options))
-
-
 FIGURES: dict[str, Callable[..., Figure]] = {
     "s-curve": s_curve,
     "similarity": similarity,
     "buckets": buckets,
     "clusters": clusters,
     "batches": batches,
-    "recall": _of_recall,
+    "recall": lambda index, **options: recall(index.recall(**options)),
 }
 """Name to what draws an index; ``recall`` takes what :meth:`lshdb.Index.recall` does."""
 
@@ -508,14 +500,10 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
     _figure_class()
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
+        endings = [f".{name}" for name in FORMATS]
         raise ParameterError(
             f"{path} is no name of a picture; expected one that ends in "
-            f"{_listed([f'.{name}' for name in FORMATS])}"
+            f"{', '.join(endings[:-1])} or {endings[-1]}"
         )
     check_file_place(str(path), overwrite=overwrite)
     return ending
-
-
-def _listed(names: Sequence[str] | Iterable[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}"

@@ -95,7 +95,10 @@ def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
             members = buckets.members[start : start + min(size, _MEMBERS)].copy()
             hot.append((size, int(buckets.keys[place]), members))
         hot.sort(key=lambda bucket: (-bucket[0], bucket[1]))
-        hot = _distinct(hot)[: 2 * _SHOWN]
+        distinct: dict[tuple[int, bytes], tuple[int, int, NDArray[np.int64]]] = {}
+        for bucket in hot:  # the first of each set of members
+            distinct.setdefault((bucket[0], np.sort(bucket[2]).tobytes()), bucket)
+        hot = list(distinct.values())[: 2 * _SHOWN]
     del counted[1], counted[0]
     pairs = {size: size * (size - 1) // 2 * number for size, number in counted.items()}
     largest = max(counted, default=0)
@@ -106,20 +109,6 @@ def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
         pairs=sum(pairs.values()),
         largest=largest,
     )
-
-
-def _distinct(
-    hot: list[tuple[int, int, NDArray[np.int64]]],
-) -> list[tuple[int, int, NDArray[np.int64]]]:
-    """Return the first bucket of each set of members, in their order."""
-    names: set[tuple[int, bytes]] = set()
-    distinct = []
-    for bucket in hot:
-        name = bucket[0], np.sort(bucket[2]).tobytes()
-        if name not in names:
-            names.add(name)
-            distinct.append(bucket)
-    return distinct
 
 
 def _ranges(counted: Counter[int], pairs: dict[int, int]) -> tuple[tuple[str, int, int], ...]:

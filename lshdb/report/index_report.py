@@ -293,7 +293,11 @@ class _Report:
         if is_whole and snapshot.n_signatures:
             measured, measured_why_not = self._recall()
             if params.window is None:  # windows of one document overlap
-                spread = self._spread()
+                method = choose_method(None, params, has_signatures=snapshot.has_signatures)
+                spread = spread_of(
+                    snapshot, self._family, level=self._level, method=method, since=self._since,
+                    most=_MAX_BUCKET, nearest=options.limit or _PAIRS, workers=self._workers,
+                )  # fmt: skip
                 pairs = self._shown_pairs(spread.nearest)
             buckets = bucket_sizes(snapshot, self._family)
             if self._state is not None:
@@ -343,13 +347,6 @@ class _Report:
             self._snapshot, self._family, sample=sample or _SAMPLE, workers=self._workers
         )
         return measured, ""
-
-    def _spread(self) -> Spread:
-        method = choose_method(None, self._params, has_signatures=self._snapshot.has_signatures)
-        return spread_of(
-            self._snapshot, self._family, level=self._level, method=method, since=self._since,
-            most=_MAX_BUCKET, nearest=self._options.limit or _PAIRS, workers=self._workers,
-        )  # fmt: skip
 
     def _caps(self, largest: int) -> list[IndexStats]:
         """Return the statistics of some caps on buckets; each reads all postings."""

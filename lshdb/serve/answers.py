@@ -15,7 +15,7 @@ from lshdb.clusters.listing import Cluster
 from lshdb.maintain.stats import IndexStats
 from lshdb.params.index_params import IndexParams
 from lshdb.search.explain import Explanation, ShownDocument
-from lshdb.search.verification import Hit, Hits
+from lshdb.search.verification import Hits
 
 __all__ = [
     "MOST_LISTED",
@@ -160,7 +160,8 @@ class QueryAnswer(BaseModel):
         """Return an answer with the texts and fields of its documents, by key, if asked for."""
         listed = [
             HitAnswer(key=hit.key, method=hit.method, text=texts.get(hit.key),
-                      fields=fields.get(hit.key), **_score(hit))
+                      fields=fields.get(hit.key), distance=hit.distance,
+                      similarity=hit.similarity if hit.distance is None else None)
             for hit in hits
         ]  # fmt: skip
         return cls(hits=listed, truncated=hits.truncated)
@@ -312,9 +313,3 @@ class ErrorAnswer(BaseModel):
     error: str = Field(description="The kind of error, as the library names it.")
     message: str
     hint: str | None = None
-
-
-def _score(hit: Hit) -> dict[str, Any]:
-    if hit.distance is not None:
-        return {"distance": hit.distance}
-    return {"similarity": hit.similarity}

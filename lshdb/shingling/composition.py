@@ -173,7 +173,11 @@ def _short_runs(form: Form, text: str, start: int, end: int) -> Iterator[str]:
 
 def _sorted_run(form: Form, base: str, run: str) -> str:
     """Normalise a base with a long run of marks."""
-    groups = _by_class(_decomposed(run))
+    table = {ord(mark): normalize("NFKD", mark) for mark in _distinct(run)}
+    table = {point: parts for point, parts in table.items() if chr(point) != parts}
+    # Marks are decomposed one by one, which keeps their order.
+    marks = in_pieces(lambda piece: piece.translate(table), run) if table else run
+    groups = _by_class(marks)
     composed = normalize(form, base + "".join(group[:_MOST_COMPOSED] for group in groups.values()))
     end = len(composed)
     while end and combining(composed[end - 1]):
@@ -184,13 +188,6 @@ def _sorted_run(form: Form, base: str, run: str) -> str:
         parts += [mark for mark in left if combining(mark) == number]
         parts.append(groups.get(number, "")[_MOST_COMPOSED:])
     return "".join(parts)
-
-
-def _decomposed(run: str) -> str:
-    """Decompose marks one by one, keeping their order."""
-    table = {ord(mark): normalize("NFKD", mark) for mark in _distinct(run)}
-    table = {point: parts for point, parts in table.items() if chr(point) != parts}
-    return in_pieces(lambda piece: piece.translate(table), run) if table else run
 
 
 def _distinct(text: str) -> set[str]:
