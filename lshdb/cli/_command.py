@@ -311,13 +311,13 @@ def _be_verbose(ctx: click.Context, _param: click.Parameter, is_set: bool) -> No
         return
     import logging
 
-    class Notes(logging.Handler):
+    class LogNotes(logging.Handler):
         """Log records as notes."""
 
         def emit(self, record: logging.LogRecord) -> None:
             note(f"log: {record.getMessage()}")
 
-    logger, handler = logging.getLogger("lshdb"), Notes()
+    logger, handler = logging.getLogger("lshdb"), LogNotes()
     level = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)

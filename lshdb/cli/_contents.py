@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lshdb import Index
-from lshdb.cli._output import Block, Column, one_by_one
+from lshdb.cli._output import Column, RowBlock, one_by_one
 
 __all__ = ["Named", "contents_options", "with_contents"]
 
@@ -47,12 +47,12 @@ def contents_options(function: Function) -> Function:
 def with_contents(
     index: Index,
     columns: Sequence[Column],
-    rows: Iterable[Row | Block],
+    rows: Iterable[Row | RowBlock],
     named: Sequence[Named],
     *,
     with_text: bool,
     with_fields: bool,
-) -> tuple[Sequence[Column], Iterable[Row | Block]]:
+) -> tuple[Sequence[Column], Iterable[Row | RowBlock]]:
     """Add columns for texts and fields, if the options ask for them.
 
     Raises

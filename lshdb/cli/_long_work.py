@@ -25,7 +25,7 @@ from lshdb import Document, Rejected
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import complain, is_quiet, is_terminal, note
-from lshdb.cli._rejections import Rejections
+from lshdb.cli._rejections import RejectionNotes
 from lshdb.cli.launch import postponed
 from lshdb.documents import DocumentBlock, DocumentStream, Item
 
@@ -57,7 +57,7 @@ class AddProgress:
         self.n_read = 0
         self.result: AddResult | None = None
         self.write_rejected: Callable[[Rejected], None] | None = None
-        self._rejections = Rejections(self.line)
+        self._rejections = RejectionNotes(self.line)
         self._begun = self._line_at = time.monotonic()
         self._taken_at = self._begun
         self._is_waiting = True
@@ -205,7 +205,7 @@ def _bar(progress: AddProgress) -> Any:
     from rich.table import Column
     from rich.text import Text
 
-    class Words(ProgressColumn):
+    class LiveText(ProgressColumn):
         """Text that is computed anew whenever the bar is drawn."""
 
         def __init__(self, name: str) -> None:
@@ -217,10 +217,10 @@ def _bar(progress: AddProgress) -> Any:
 
     return Progress(
         SpinnerColumn(),
-        Words("phase"),
+        LiveText("phase"),
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
         DownloadColumn(),
-        Words("counts"),
+        LiveText("counts"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

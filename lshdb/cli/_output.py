@@ -40,9 +40,9 @@ from lshdb.cli._status import erase, status_line
 
 __all__ = [
     "FORMATS",
-    "Block",
     "Blocks",
     "Column",
+    "RowBlock",
     "be_quiet",
     "chosen_format",
     "complain",
@@ -106,7 +106,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Rows as columns of texts and floats; a column of one value may be endless.
 
     Attributes
@@ -123,7 +123,7 @@ class Block:
 
 
 Rows = Iterable[Sequence[Any] | None]
-Blocks = Iterable[Sequence[Any] | Block | None]
+Blocks = Iterable[Sequence[Any] | RowBlock | None]
 
 
 # Standard error
@@ -304,7 +304,7 @@ def print_listing(
     ----------
     columns : sequence of Column
         Names and kinds of the cells of a row.
-    rows : iterable of sequences, of Block, or of None
+    rows : iterable of sequences, of RowBlock, or of None
         Values in the order of the columns; a block holds many rows, and is written faster.
     output_format : str or None
         One of ``FORMATS``; None for a table on a terminal and TSV elsewhere.
@@ -321,7 +321,7 @@ def print_listing(
         Rows written.
     """
     output_format = chosen_format(output_format)
-    counted = _Counted(rows)
+    counted = _CountedRows(rows)
     with _to_file(), working("listing", counted.so_far):
         if output_format == "table":
             from lshdb.cli._table import draw_table
@@ -494,7 +494,7 @@ def discard_output() -> None:
 # Inside
 
 
-class _Counted:
+class _CountedRows:
     """Rows, counted as they pass; ``None`` does not count."""
 
     def __init__(self, rows: Blocks) -> None:
@@ -504,10 +504,10 @@ class _Counted:
     def so_far(self) -> str:
         return f"{self.n:,} so far"
 
-    def __iter__(self) -> Iterator[Sequence[Any] | Block | None]:
+    def __iter__(self) -> Iterator[Sequence[Any] | RowBlock | None]:
         """Yield rows and blocks as they are."""
         for row in self._rows:
-            self.n += row.n_rows if isinstance(row, Block) else row is not None
+            self.n += row.n_rows if isinstance(row, RowBlock) else row is not None
             yield row
 
     def rows(self) -> Iterator[Sequence[Any] | None]:
@@ -518,7 +518,7 @@ class _Counted:
 def one_by_one(rows: Blocks) -> Iterator[Sequence[Any] | None]:
     """Yield rows as they are, and those of blocks one by one."""
     for row in rows:
-        if isinstance(row, Block):
+        if isinstance(row, RowBlock):
             yield from zip(*row.columns, strict=False)
         else:
             yield row
@@ -535,7 +535,7 @@ def _delimited(columns: Sequence[Column], rows: Blocks, output_format: str) -> I
     for row in rows if line is tsv_line and safe is str else one_by_one(rows):
         if row is None:
             yield None
-        elif isinstance(row, Block):
+        elif isinstance(row, RowBlock):
             yield tsv_lines(pattern, row.columns)
         else:
             yield safe(line([*map(text_of, row, decimals)])) + "\n"

@@ -25,7 +25,7 @@ from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
 from lshdb.cli._output import complain, lines_of, print_bytes
 
-__all__ = ["Rejections", "rejects_file", "rejects_option"]
+__all__ = ["RejectionNotes", "rejects_file", "rejects_option"]
 
 _SHOWN = 10
 _KINDS = 30
@@ -43,7 +43,7 @@ class _Kind:
     count: int = 0
 
 
-class Rejections:
+class RejectionNotes:
     """Reports rejections as they come, and at the end how many were not shown.
 
     Parameters

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lshdb.cli._output import Block, Column, note
+from lshdb.cli._output import Column, RowBlock, note
 from lshdb.params.index_params import IndexParams, check_threshold
 
 if TYPE_CHECKING:
@@ -127,19 +127,19 @@ def described(params: IndexParams) -> str:
     return f"{metric}threshold {params.threshold:g}, {shingles}{windows}"
 
 
-def pair_rows(pairs: PairSearch | JoinedPairs) -> Iterator[Block]:
+def pair_rows(pairs: PairSearch | JoinedPairs) -> Iterator[RowBlock]:
     """Yield pairs for a listing: keys, similarity and method."""
     for block in pairs.columns():
         columns = block.keys1, block.keys2, block.similarities, itertools.repeat(block.method)
-        yield Block(columns, len(block))
+        yield RowBlock(columns, len(block))
 
 
 def measured(
     params: IndexParams,
     columns: Sequence[Column],
-    rows: Iterable[Row | Block],
+    rows: Iterable[Row | RowBlock],
     measure: str = "similarity",
-) -> tuple[Sequence[Column], Iterable[Row | Block]]:
+) -> tuple[Sequence[Column], Iterable[Row | RowBlock]]:
     """Name the column of similarities or distances, and convert its levels."""
     name = "distance" if params.kind.is_distance else measure
     place = [column.name for column in columns].index("similarity")
@@ -148,12 +148,12 @@ def measured(
         return named, rows
     value = params.curve.value
 
-    def converted() -> Iterator[Row | Block]:
+    def converted() -> Iterator[Row | RowBlock]:
         for row in rows:
-            if isinstance(row, Block):
+            if isinstance(row, RowBlock):
                 columns = [*row.columns]
                 columns[place] = [value(level) for level in columns[place]]
-                yield Block(columns, row.n_rows)
+                yield RowBlock(columns, row.n_rows)
             elif row is None or row[place] is None:
                 yield row
             else:

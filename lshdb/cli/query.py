@@ -30,7 +30,7 @@ from lshdb.cli._options import (
     vector_option,
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing
-from lshdb.cli._rejections import Rejections
+from lshdb.cli._rejections import RejectionNotes
 from lshdb.cli._words import counted, element_in_words, measured, note_unverified, units_in_words
 from lshdb.shingling import URL_UNITS, word_spans
 
@@ -170,7 +170,7 @@ def command(
         )
     if vote is not None and (with_text or with_fields):
         raise click.UsageError("--vote lists no documents to show the contents of", ctx)
-    rejections = Rejections()
+    rejections = RejectionNotes()
     search: dict[str, Any] = {
         "top": top, "threshold": threshold, "below": below, "verify": verify, "measure": measure,
     }  # fmt: skip
@@ -254,7 +254,7 @@ def command(
     _say_rejected(ctx, rejections)
 
 
-def _say_rejected(ctx: click.Context, rejections: Rejections) -> None:
+def _say_rejected(ctx: click.Context, rejections: RejectionNotes) -> None:
     rejections.end()
     if rejections.count:
         note(f"{rejections.count:,} rejected; the other queries were answered")
@@ -264,7 +264,7 @@ def _say_rejected(ctx: click.Context, rejections: Rejections) -> None:
 def _list_passages(
     index: Index,
     files: tuple[str, ...],
-    rejections: Rejections,
+    rejections: RejectionNotes,
     *,
     text: str | None,
     key: str | None,
@@ -476,7 +476,7 @@ def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
 
 
 def _usable(
-    items: Iterable[Document | Rejected], index: Index, rejections: Rejections
+    items: Iterable[Document | Rejected], index: Index, rejections: RejectionNotes
 ) -> Iterator[Document]:
     """Yield the documents of the input; report and count rejections."""
     is_text = index.params.kind.body == "text"  # the reader has refused all bad texts already

@@ -160,13 +160,13 @@ def _announce(line: str) -> None:
 def _log_as_notes() -> Iterator[None]:
     """Write errors of the server to standard error; ``-v`` also writes a line for each request."""
 
-    class Notes(logging.Handler):
+    class ServerNotes(logging.Handler):
         """Log records as lines of the command."""
 
         def emit(self, record: logging.LogRecord) -> None:
             complain(record.getMessage())
 
-    logger, handler = logging.getLogger("lshdb.serve"), Notes(logging.WARNING)
+    logger, handler = logging.getLogger("lshdb.serve"), ServerNotes(logging.WARNING)
     if logger.isEnabledFor(logging.INFO):  # somebody writes all of it already
         yield
         return

@@ -26,7 +26,7 @@ from lshdb.cli._options import (
     without,
 )
 from lshdb.cli._output import chosen_format, note, print_drawn, print_record
-from lshdb.cli._rejections import Rejections
+from lshdb.cli._rejections import RejectionNotes
 from lshdb.cli.stats import readable_size
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import DEFAULT_METRIC, METRICS
@@ -155,7 +155,7 @@ def command(
     if sample is not None:
         question["sample"] = sample
     index_path = next((path for path in files if is_index(path)), None)
-    rejections = Rejections()
+    rejections = RejectionNotes()
     with prompt_interrupts(), TaskProgress("comparing documents") as progress:
         if index_path is not None:
             _refuse_beside_index(files, index_path, parameters)

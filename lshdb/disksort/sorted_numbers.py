@@ -7,7 +7,7 @@ are written one column after the other, and each column is read back and sorted 
 passes over 8 bytes a key. A column that is too large for the memory is read once for each part of
 its range of keys.
 
-:class:`PairCounts`: pairs come in any order and many times. Pairs that fit into memory are sorted
+:class:`PairTally`: pairs come in any order and many times. Pairs that fit into memory are sorted
 and counted there. The others are written as sorted runs of distinct pairs with counts; the runs are
 merged when they are read, a block of each at a time. A pair is one 64-bit number with the left id
 in its upper half, so plain integers are sorted: 10 million distinct pairs take 2.5 s, on disk or in
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from lshdb.disksort.descriptors import read_at, write_at
 from lshdb.errors import DatabaseError, LshdbError
 
-__all__ = ["MOST_SIGNATURES", "KeyColumns", "PairCounts"]
+__all__ = ["MOST_SIGNATURES", "KeyColumns", "PairTally"]
 
 _BYTES_A_KEY = 40
 """A key, its place in order, its signature, and the sorted copies of both."""
@@ -128,10 +128,10 @@ _LEAST_BLOCK = 1024
 _GIVEN = 16_384
 
 Ids = NDArray[np.int64]
-_Counted = tuple[NDArray[np.uint64], Ids]
+_Tallied = tuple[NDArray[np.uint64], Ids]
 
 
-class PairCounts:
+class PairTally:
     """Counts of how often each pair was put in; a context manager that frees the space.
 
     Parameters
@@ -158,7 +158,7 @@ class PairCounts:
         self._held: list[NDArray[np.uint64]] = []
         self._n_held = 0
         self._file: IO[bytes] | None = None
-        self._runs: list[_Run] = []
+        self._runs: list[_TallyRun] = []
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +201,7 @@ class PairCounts:
                 right = (chunk & np.uint64(MOST_SIGNATURES - 1)).astype(np.int64)
                 yield left, right, counts[start : start + _GIVEN]
 
-    def _counted(self) -> _Counted:
+    def _counted(self) -> _Tallied:
         """Return the pairs in memory, in order, with their counts, and empty the memory."""
         names = np.concatenate([np.empty(0, dtype=np.uint64), *self._held])
         self._held, self._n_held = [], 0
@@ -213,13 +213,13 @@ class PairCounts:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="lshdb-", buffering=0)  # noqa: SIM115
             place = self._runs[-1].end if self._runs else 0
-            run = _Run(self._file, place, len(names))
+            run = _TallyRun(self._file, place, len(names))
             run.write(names, counts)
         except OSError as error:
             raise _failure(error) from error
         self._runs.append(run)
 
-    def _merged(self) -> Iterator[_Counted]:
+    def _merged(self) -> Iterator[_Tallied]:
         if not self._runs:
             yield self._counted()
             return
@@ -241,7 +241,7 @@ class PairCounts:
             runs = [run for run in runs if run.is_left or len(run.names)]
 
 
-class _Run:
+class _TallyRun:
     """A part of a file with distinct pairs in order and their counts; read from its start."""
 
     def __init__(self, file: IO[bytes], place: int, size: int) -> None:
@@ -275,7 +275,7 @@ class _Run:
         self._counts = np.frombuffer(data[1], dtype=np.int64)
         self._n_read += n
 
-    def take(self, last: np.uint64) -> _Counted:
+    def take(self, last: np.uint64) -> _Tallied:
         """Remove and return the pairs of the block up to ``last``, inclusive."""
         n = int(np.searchsorted(self.names, last, side="right"))
         part = self.names[:n], self._counts[:n]
@@ -283,7 +283,7 @@ class _Run:
         return part
 
 
-def _added_up(names: NDArray[np.uint64], counts: Ids | None) -> _Counted:
+def _added_up(names: NDArray[np.uint64], counts: Ids | None) -> _Tallied:
     """Return distinct pairs in order, with the sums of their counts, by default 1 each."""
     if counts is None:
         names = np.sort(names)

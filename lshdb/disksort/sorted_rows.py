@@ -31,7 +31,7 @@ _CHUNK = 10_000
 _Number = TypeVar("_Number", int, float)
 
 
-class _Rows(Generic[_Number]):
+class _SortedRows(Generic[_Number]):
     """Rows of two texts and a number, sorted; texts by code points.
 
     A context manager. Its methods raise DatabaseError if the temporary database fails.
@@ -93,7 +93,7 @@ class _Rows(Generic[_Number]):
         self._rows.clear()
 
 
-class Ranked(_Rows[float]):
+class Ranked(_SortedRows[float]):
     """(key1, key2) pairs, repeats included, the highest number first."""
 
     _create = "CREATE TABLE pair (key1 TEXT, key2 TEXT, number REAL)"
@@ -105,7 +105,7 @@ class Ranked(_Rows[float]):
         self._put((key1, key2, number))
 
 
-class Scratch(_Rows[int]):
+class Scratch(_SortedRows[int]):
     """(group, member) pairs, each once, with the number of its first source."""
 
     _create = (
@@ -136,7 +136,7 @@ class Scratch(_Rows[int]):
         super()._write()
 
 
-class Sums(_Rows[int]):
+class Sums(_SortedRows[int]):
     """(source, target) pairs, each once, with the sum of its counts."""
 
     _create = "CREATE TABLE link (source TEXT, target TEXT, count INTEGER)"

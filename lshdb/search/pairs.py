@@ -581,9 +581,9 @@ def _by_buckets(
 
     All candidates are read before the first is given.
     """
-    from lshdb.disksort.sorted_numbers import PairCounts
+    from lshdb.disksort.sorted_numbers import PairTally
 
-    with PairCounts(snapshot.n_signatures, memory=memory // 4) as tally:
+    with PairTally(snapshot.n_signatures, memory=memory // 4) as tally:
         for block in blocks:
             left, right, _ = block.pairs()
             tally.put(left, right)

@@ -52,7 +52,7 @@ from lshdb.serve.guard import LOCAL_NAMES, Guard, Limits
 from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
-from lshdb.serve.workers import BusyError, TooSlowError, Workers
+from lshdb.serve.workers import BusyError, QuestionThreads, TooSlowError
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -107,8 +107,8 @@ def make_application(
 
     refresh = _Refresh(index)
 
-    def make_workers(threads: int) -> Workers:
-        return Workers(
+    def make_workers(threads: int) -> QuestionThreads:
+        return QuestionThreads(
             threads=threads, waiting=limits.waiting, seconds=limits.seconds,
             before=refresh,
         )  # fmt: skip
@@ -195,15 +195,17 @@ class _Routes:
     ----------
     index : Index
         Answers the questions.
-    workers : Workers
+    workers : QuestionThreads
         Threads in which the index is asked.
-    counters : Workers
+    counters : QuestionThreads
         For what takes microseconds, so that whoever watches the server waits for no question.
     metrics : Metrics
         Counters behind ``/metrics``.
     """
 
-    def __init__(self, index: Index, workers: Workers, counters: Workers, metrics: Metrics) -> None:
+    def __init__(
+        self, index: Index, workers: QuestionThreads, counters: QuestionThreads, metrics: Metrics
+    ) -> None:
         self._index, self._workers, self._counters = index, workers, counters
         self._metrics = metrics
 

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lshdb.serve.guard import Limits
 
-__all__ = ["Connection", "close_overdue"]
+__all__ = ["ClientConnection", "close_overdue"]
 
 _SETTLED = 0.2
 """Seconds after which a connection makes room: its request may have come and not be read yet."""
@@ -34,7 +34,7 @@ _LATE = (
 _HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
-class Connection(H11Protocol):
+class ClientConnection(H11Protocol):
     """A connection that ends when its client is late.
 
     Parameters
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
             candidates = [
                 connection
                 for connection in self.connections
-                if isinstance(connection, Connection)
+                if isinstance(connection, ClientConnection)
                 and connection is not self
                 and connection.may_make_room
                 and now - connection._since >= least
@@ -143,12 +143,12 @@ def close_overdue(connections: Iterable[object], now: float) -> None:
 
     Parameters
     ----------
-    connections : iterable of Connection
+    connections : iterable of ClientConnection
         Open connections of the server.
     now : float
         The event loop's time.
     """
     for connection in list(connections):
-        if isinstance(connection, Connection):
+        if isinstance(connection, ClientConnection):
             with contextlib.suppress(OSError):
                 connection.close_if_overdue(now)

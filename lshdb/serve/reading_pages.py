@@ -25,7 +25,7 @@ from lshdb.pages.text_markup import ShownText, show_difference, show_pair, uncha
 from lshdb.params.bucket_layout import LAST_KEY, bands_of
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
-from lshdb.serve.workers import Workers
+from lshdb.serve.workers import QuestionThreads
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -84,11 +84,11 @@ class ReadingPages:
     ----------
     index : Index
         Its public methods are called, in threads.
-    workers : Workers
+    workers : QuestionThreads
         Threads in which the index is asked.
     """
 
-    def __init__(self, index: Index, workers: Workers) -> None:
+    def __init__(self, index: Index, workers: QuestionThreads) -> None:
         self._index, self._workers = index, workers
         self._environment = make_environment(Path(__file__).parent / "templates")
         self._openapi: Callable[[], dict[str, Any]] = dict

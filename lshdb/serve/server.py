@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from lshdb.serve.client_connections import Connection, close_overdue
+from lshdb.serve.client_connections import ClientConnection, close_overdue
 from lshdb.serve.guard import Limits
 
 __all__ = ["is_loopback", "run_server"]
@@ -75,7 +75,7 @@ def run_server(
         name = f"[{host}]" if family == socket.AF_INET6 else host
         config = uvicorn.Config(
             application, access_log=False, log_config=None, log_level="error", server_header=False,
-            http=functools.partial(Connection, limits), ws="none",  # type: ignore[arg-type]
+            http=functools.partial(ClientConnection, limits), ws="none",  # type: ignore[arg-type]
             backlog=backlog, timeout_graceful_shutdown=5,
         )  # fmt: skip
         server = _Server(config, on_start, f"http://{name}:{bound_port}")

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from lshdb.cancel import stop_if_told, until
 
-__all__ = ["BusyError", "TooSlowError", "Workers"]
+__all__ = ["BusyError", "QuestionThreads", "TooSlowError"]
 
 _Answer = TypeVar("_Answer")
 
@@ -39,7 +39,7 @@ class TooSlowError(Exception):
         self.seconds = seconds
 
 
-class Workers:
+class QuestionThreads:
     """Threads that answer questions.
 
     Parameters

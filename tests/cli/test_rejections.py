@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index, Rejected
-from lshdb.cli._rejections import Rejections
+from lshdb.cli._rejections import RejectionNotes
 from tests.cli.conftest import BASE, OTHER, Run
 
 pytestmark = pytest.mark.fast
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.fast
 
 def shown(*reasons: str) -> list[str]:
     lines: list[str] = []
-    rejections = Rejections(lines.append)
+    rejections = RejectionNotes(lines.append)
     for reason in reasons:
         rejections.add(Rejected("x", reason))
     assert rejections.count == len(reasons)

@@ -13,7 +13,7 @@ import pytest
 
 from lshdb import DatabaseError, LshdbError
 from lshdb.disksort import sorted_numbers
-from lshdb.disksort.sorted_numbers import MOST_SIGNATURES, KeyColumns, PairCounts
+from lshdb.disksort.sorted_numbers import MOST_SIGNATURES, KeyColumns, PairTally
 
 pytestmark = pytest.mark.fast
 
@@ -65,7 +65,7 @@ def test_reads_and_writes_that_do_a_part_are_gone_on_with(
             list(kept.in_order())
 
 
-def counted(tally: PairCounts) -> dict[tuple[int, int], int]:
+def counted(tally: PairTally) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     before = (-1, -1)
     for left, right, counts in tally.in_order():
@@ -84,7 +84,7 @@ def test_counts(memory: int, n: int) -> None:
         (rng.choice([0, 2**31, 2**31 + 1, highest - 300]) + rng.randrange(100), highest - step)
         for step in (int(rng.expovariate(0.1)) for _ in range(n))
     ]
-    with PairCounts(MOST_SIGNATURES, memory=memory) as tally:
+    with PairTally(MOST_SIGNATURES, memory=memory) as tally:
         start = 0
         while start < n:
             end = start + rng.randrange(1, 900)
@@ -99,7 +99,7 @@ def test_runs_end_at_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_numbers, "_LEAST_BLOCK", 3)
     rng = random.Random(8)
     expected: Counter[tuple[int, int]] = Counter()
-    with PairCounts(1000, memory=0) as tally:
+    with PairTally(1000, memory=0) as tally:
         for width in (1, 2, 50, 400, 3, 999):
             left = np.array([rng.randrange(width) for _ in range(rng.randrange(3, 200))])
             tally.put(left, left + 1)
@@ -109,11 +109,11 @@ def test_runs_end_at_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_signatures() -> None:
     with pytest.raises(LshdbError, match="4,294,967,296"):
-        PairCounts(MOST_SIGNATURES + 1, memory=0)
+        PairTally(MOST_SIGNATURES + 1, memory=0)
 
 
 def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     some = np.arange(5000)
-    with PairCounts(5001, memory=0) as tally, pytest.raises(DatabaseError, match="temporary file"):
+    with PairTally(5001, memory=0) as tally, pytest.raises(DatabaseError, match="temporary file"):
         tally.put(some, some + 1)

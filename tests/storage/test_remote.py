@@ -132,13 +132,13 @@ def test_pairs_that_do_not_fit_into_memory(hosts: Pair_, monkeypatch: pytest.Mon
     monkeypatch.setattr(sorted_numbers, "_LEAST_BLOCK", 7)
     monkeypatch.setattr(candidates, "BLOCK_PAIRS", 100)
     spilt: list[int] = []
-    spill = sorted_numbers.PairCounts._spill
+    spill = sorted_numbers.PairTally._spill
 
-    def counted(self: sorted_numbers.PairCounts) -> None:
+    def counted(self: sorted_numbers.PairTally) -> None:
         spilt.append(self._n_held)
         spill(self)
 
-    monkeypatch.setattr(sorted_numbers.PairCounts, "_spill", counted)
+    monkeypatch.setattr(sorted_numbers.PairTally, "_spill", counted)
     assert pair_set(there, verify="none", memory=2**20) == pair_set(here, verify="none")
     assert len(spilt) > 1
 
