@@ -200,8 +200,9 @@ def settle_upgrade(path: Path) -> None:
         with store.reading() as snapshot:
             names = {file.path.name for file in snapshot.generation.files}
         for file in path.glob("*.npy"):
-            name = file.name.replace("vectors", "signatures", 1)
-            if is_generation(name) and file.name not in names and file.is_file():
+            is_rows = is_generation(file.name.replace("vectors", "signatures", 1))
+            is_old = is_rows and file.name not in names
+            if (is_old or file.name.startswith("orders.")) and file.is_file():
                 file.unlink()
         remove_rebuilt(path / ASIDE, store.uuid)
         store.use_orders(BandOrders(store.params.cut))

@@ -152,6 +152,7 @@ def check_upgraded(path: Path, revision: str) -> None:
     names = {file.name.partition(".")[0] for file in path.iterdir()}
     assert names <= {"index", "lock", "orders", "signatures", "vectors"}
     assert len([*path.glob("signatures*")]) == 1
+    assert not [*path.glob("orders.0.*")]
 
 
 def check_texts(path: Path) -> None:
