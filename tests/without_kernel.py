@@ -66,3 +66,30 @@ def reference_ranks(counts: Any, least: int, most: int) -> tuple[NDArray[np.int6
     best = np.empty(min(most, len(counts)), dtype=np.int64)
     found = reference.rank_counts(counts, least, best)
     return best[:found], found
+
+
+def reference_keys(rows: NDArray[np.uint32], bands: int, height: int) -> NDArray[np.int64]:
+    """Return the bucket keys of rows."""
+    keys = np.empty((len(rows), bands), dtype=np.int64)
+    reference.bucket_keys(rows, rows.shape[1], bands, height, keys)
+    return keys
+
+
+def reference_sort(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Sort each column of bucket keys."""
+    planes = np.empty((2, keys.shape[1], len(keys)), dtype="<u4")
+    reference.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
+    return planes
+
+
+def reference_find(places: Any, keys: NDArray[np.int64], limit: int) -> tuple[Any, Any]:
+    """Return how many signatures each bucket has, and those."""
+    counts = np.empty(len(keys), dtype=np.int64)
+    found = reference.find_keys(list(places), np.ascontiguousarray(keys), limit, counts)
+    return counts, np.frombuffer(found, dtype=np.int64)
+
+
+def reference_group(places: Any, first: int, last: int, limit: int, *, above: int) -> Any:
+    """Return buckets, their sizes and their members."""
+    columns = reference.group_keys(list(places), first, last, limit, above)
+    return tuple(np.frombuffer(column, dtype=np.int64) for column in columns)

@@ -6,8 +6,10 @@ it is what stands for the compiled one; the steps are in the files beside it. Wh
 one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 """
 
+from lshdb.kernel.reference_orders import find_keys, group_keys, sort_orders
 from lshdb.kernel.reference_rows import (
     agreeing_pairs,
+    bucket_keys,
     compare_bits,
     compare_found,
     compare_rows,
@@ -32,11 +34,13 @@ from lshdb.kernel.reference_texts import (
     shingle_text,
     shingle_texts,
     sign_contents,
+    sign_query,
     sign_texts,
 )
 
 __all__ = [
     "agreeing_pairs",
+    "bucket_keys",
     "compare_bits",
     "compare_found",
     "compare_rows",
@@ -44,7 +48,9 @@ __all__ = [
     "compare_texts",
     "count_common",
     "count_in_rows",
+    "find_keys",
     "find_sharing",
+    "group_keys",
     "hash_texts",
     "normalise",
     "rank_counts",
@@ -54,8 +60,10 @@ __all__ = [
     "shingle_text",
     "shingle_texts",
     "sign_contents",
+    "sign_query",
     "sign_texts",
     "sketch",
+    "sort_orders",
     "table_sets",
     "walsh_hadamard",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits, pairs_within
+from lshdb.kernel.band_hashes import keys_of_bands
 
 Rows = NDArray[np.uint32]
 Ids = NDArray[np.int64]
@@ -21,6 +22,13 @@ _AT_ONCE = 4096
 """Rows that are compared at a time; bounds the memory."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
+
+
+def bucket_keys(rows: Any, num_perm: int, bands: int, height: int, keys: Any) -> None:
+    """Compute the bucket keys of rows."""
+    slots = np.frombuffer(rows, SLOT).reshape(-1, num_perm)[:, : bands * height]
+    numbers = np.tile(np.arange(bands), len(slots))
+    np.frombuffer(keys, np.int64)[:] = keys_of_bands(slots.reshape(-1, height), numbers)
 
 
 def _rows_of(source: Any, offset: int, n_rows: int, words: int, ids: Ids) -> Rows:

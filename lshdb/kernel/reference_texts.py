@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lshdb.kernel.lookup_tables import UNITS_OF_NUMBERS
-from lshdb.kernel.reference_rows import SLOT
+from lshdb.kernel.reference_rows import SLOT, bucket_keys
 from lshdb.kernel.reference_sets import count_common, sketch
 from lshdb.shingling import NORMALISATION, count_unassigned, shingle_hashes
 from lshdb.shingling import normalise as normalised
@@ -143,3 +143,17 @@ def share_with(
     point = np.sort(np.frombuffer(hashes, np.uint64))
     sets = (_hashes(text, unit, k, bag) for text in texts)
     return [(count_common(point, other), len(other)) for other in sets]
+
+
+def sign_query(
+    text: str, unit: int, k: int, bag: bool, scheme: int, num_perm: int, constants: Any, bands: int,
+    height: int,
+) -> tuple[bytes, bytes, bytes]:  # fmt: skip
+    """Return the shingle hashes, the row and the bucket keys of a text; nothing of an empty one."""
+    hashes = _hashes(text, unit, k, bag)
+    if not len(hashes):
+        return b"", b"", b""
+    row, keys = np.empty(num_perm, dtype=SLOT), np.empty(bands, dtype=np.int64)
+    sketch(hashes, np.array([len(hashes)]), scheme, num_perm, constants, row)
+    bucket_keys(row, num_perm, bands, height, keys)
+    return hashes.tobytes(), row.tobytes(), keys.tobytes()

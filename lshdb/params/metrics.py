@@ -84,9 +84,10 @@ class Curve(ABC):
     def levels(self, shares: Floats) -> Floats:
         """Return the levels at which slots are equal with these probabilities, as estimates."""
 
-    def at_share(self, share: float) -> float:
-        """Return the level of one share, as :meth:`levels` does."""
-        return float(self.levels(np.array([share]))[0])
+    def at_shares(self, shares: list[float]) -> list[float]:
+        """Return the levels of some shares, as :meth:`levels` does."""
+        levels: list[float] = self.levels(np.array(shares, dtype=np.float64)).tolist()
+        return levels
 
     def level(self, value: float) -> float:
         """Return the level of a similarity or distance."""
@@ -114,8 +115,8 @@ class _Equal(Curve):
     def levels(self, shares: Floats) -> Floats:
         return shares
 
-    def at_share(self, share: float) -> float:
-        return share
+    def at_shares(self, shares: list[float]) -> list[float]:
+        return shares
 
     def twice_as_far(self, value: float) -> float:
         return round(1.0 - _doubled(1.0 - value, 1.0), 12)  # 0.6, not 0.6000000000000001

@@ -94,7 +94,7 @@ def s_curve(params: IndexParams, *, steps: int = 100, furthest: float | None = N
         at_threshold=candidate_probability(
             curve.probability(params.level), params.bands, params.rows
         ),
-        steepest=curve.value(curve.at_share(share)),
+        steepest=curve.value(curve.at_shares([share])[0]),
         false_positives=_mean(similarities[far], probabilities[far]),
         false_negatives=_mean(similarities[near], missed[near]),
     )

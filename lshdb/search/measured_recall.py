@@ -392,9 +392,8 @@ class _Measuring:
             return is_found
         lowest = float(self._edges[0])
         is_all = len(asking) == len(self._ids)
-        least = self._params.curve.at_share(
-            max(0.0, least_share(self._params, "exact", self._level))
-        )
+        share = max(0.0, least_share(self._params, "exact", self._level))
+        (least,) = self._params.curve.at_shares([share])
         links = find_candidates(
             self._snapshot, self._family, threshold=lowest, method="exact",
             new=None if is_all else asking, most=self.most, left_out=LeftOut(self.most),

@@ -25,7 +25,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.banding import band_words, bucket_keys, keys_of_bands
+from lshdb.kernel.band_hashes import keys_of_bands
+from lshdb.signatures.banding import band_words, bucket_keys
 from lshdb.signatures.family import Alternatives, Family, Point
 
 __all__ = ["Probes"]

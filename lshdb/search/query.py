@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import MEASURES, check_choice, check_items, check_key, check_whole
-from lshdb.arrays import distinct, np
+from lshdb.arrays import np
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import InputError, LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.handle import Handle, Listing
@@ -27,21 +27,17 @@ from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.verification import (
     Hit,
     Hits,
-    Points,
     asked_level,
     band_levels,
     below_level,
     choose_method,
-    estimate,
     grouped_bodies,
     least_equal,
     level_of,
     missing_text,
-    points_of,
     signed_anew,
 )
-from lshdb.signatures.banding import bucket_keys, compare_rows
-from lshdb.signatures.family import Agreeing, Family, Point, SignedQuery
+from lshdb.signatures.family import Family, Point, SignedQuery
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import Documents, StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
@@ -50,8 +46,6 @@ from lshdb.threads import choose_workers, in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from lshdb.search.all_texts import AllTextsSearch
     from lshdb.search.nearest import NearestSearch
 
@@ -233,24 +227,13 @@ def query_index(
         key = check_key("key", key)
         with store.reading() as snapshot:
             return wanted.searcher(snapshot, family).search_document(snapshot.document(key))
-    contents = _contents(family, [body])
-    asks_at_once = store.database.answers_at_once
-    query = None if wanted.is_nearest or asks_at_once else family.sign_query(contents[0])
-    if query is not None:
+    (query,) = family.sign_queries(_contents(family, [body]))
+    if not query.row or wanted.is_nearest or not store.database.answers_at_once:
         with store.reading() as snapshot:
-            return wanted.bucket_searcher(snapshot, family).answer(query)
-    points = family.points(contents)
-    if not family.size(points[0]):
-        with store.reading() as snapshot:
-            return wanted.searcher(snapshot, family).nothing()
-    row = family.sign(points)
-    if wanted.is_nearest or not asks_at_once:
-        with store.reading() as snapshot:
-            return wanted.searcher(snapshot, family).search(row, points)[0]
-    keys = bucket_keys(row, **family.params.cut).reshape(-1)
+            return _answers(wanted.searcher(snapshot, family), family, [query])[0]
     is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
-    with store.answering(keys, with_bodies=is_exact) as snapshot:
-        return wanted.bucket_searcher(snapshot, family).search(row, points)[0]
+    with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
+        return wanted.bucket_searcher(snapshot, family).answer_many([query])[0]
 
 
 def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
@@ -271,9 +254,8 @@ def similarity(store: Store, family: Family, left: Body, right: Body) -> float:
 
 def count_shingles(store: Store, family: Family, body: Body) -> int:
     """Return how many elements the point of a body has."""
-    contents = _contents(family, [body])
-    query = family.sign_query(contents[0])
-    return family.size(family.points(contents)[0]) if query is None else len(query.point) // 8
+    (query,) = family.sign_queries(_contents(family, [body]))
+    return family.size(query.point)
 
 
 def _contents(family: Family, bodies: Sequence[Any]) -> list[Any]:
@@ -359,62 +341,51 @@ def search_documents(
     sign documents ahead, some at a time. The answers are the same. An error names its query and
     comes after the answers before it.
     """
-    is_signed = isinstance(searcher, Searcher)
 
-    def made_or_errors(bodies: Sequence[Any]) -> list[SignedQuery | Point | LshdbError]:
-        """Return what is searched for; the error of a body takes its place."""
-        try:
-            contents = _contents(family, bodies)
-            return _signed(family, contents) if is_signed else family.points(contents)
-        except LshdbError as error:
-            if len(bodies) == 1:
-                return [error]
-            return [found for body in bodies for found in made_or_errors([body])]
+    def sign(bodies: Sequence[Any]) -> list[SignedQuery]:
+        return family.sign_queries(_contents(family, bodies))
 
-    def work(chunk: list[Document]) -> tuple[list[str], list[SignedQuery | Point | LshdbError]]:
+    def work(chunk: list[Document]) -> tuple[list[str], list[SignedQuery], LshdbError | None]:
+        """Sign queries; up to the first that cannot be, with its error."""
         keys = [document.key for document in chunk]
-        return keys, made_or_errors([document.body for document in chunk])
+        queries: list[SignedQuery] = []
+        try:
+            return keys, sign([document.body for document in chunk]), None
+        except LshdbError as error:
+            if len(chunk) == 1:
+                return keys, [], error
+        for document in chunk:
+            try:
+                queries += sign([document.body])
+            except LshdbError as error:
+                return keys, queries, error
+        return keys, queries, None
 
     chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
-    for keys, made in work_ahead(work, chunks, workers=workers):
-        answers = _answers(searcher, family, made)
-        for key, each in zip(keys, made, strict=True):
-            if isinstance(each, LshdbError):
-                if key and isinstance(each, InputError | UnsplitTextError):
-                    each.message = f"query {key!r}: {each.message}"
-                    each.args = (each.message,)
-                raise each
-            yield key, next(answers)
-
-
-def _signed(family: Family, contents: Sequence[Any]) -> list[SignedQuery | Point]:
-    """Return contents signed in one step each, or the points of all."""
-    queries = [family.sign_query(content) for content in contents]
-    return family.points(contents) if None in queries else list(queries)
+    for keys, queries, error in work_ahead(work, chunks, workers=workers):
+        yield from zip(keys, _answers(searcher, family, queries), strict=False)
+        if error is not None:
+            key = keys[len(queries)]
+            if key and isinstance(error, InputError | UnsplitTextError):
+                error.message = f"query {key!r}: {error.message}"
+                error.args = (error.message,)
+            raise error
 
 
 def _answers(
     searcher: Searcher | NearestSearch | AllTextsSearch,
     family: Family,
-    made: Sequence[SignedQuery | Point | LshdbError],
-) -> Iterator[Hits]:
-    """Yield the answers to what is no error, in order; those of one kind share their look-ups."""
-    queries = [one for one in made if not isinstance(one, LshdbError)]
-    signed: Iterator[Hits] = iter(())
+    queries: Sequence[SignedQuery],
+) -> list[Hits]:
+    """Return the answers to queries, which share their look-ups."""
     if isinstance(searcher, Searcher):
-        some = [one for one in queries if isinstance(one, SignedQuery)]
-        signed = iter(searcher.answer_many(some))
-    filled = [one for one in queries if not isinstance(one, SignedQuery) and family.size(one)]
-    others = iter(searcher.search(family.sign(filled), filled) if filled else ())
-    for one in queries:
-        if isinstance(one, SignedQuery):
-            yield next(signed)
-        else:
-            yield next(others) if family.size(one) else searcher.nothing()
+        return searcher.answer_many(queries)
+    filled = [query for query in queries if query.row]
+    points = [family.point_of(query) for query in filled]
+    answers = iter(searcher.search(family.rows_of(filled), points) if filled else ())
+    return [next(answers) if query.row else searcher.nothing() for query in queries]
 
 
-_CANDIDATES = 16_384
-"""Candidates of a query compared at a time; bounds the memory for their rows."""
 _CHECKED = 64
 """Texts of candidates held at a time, whatever memory they take."""
 
@@ -451,312 +422,173 @@ class Searcher:
     ) -> None:
         self.snapshot = snapshot
         self._params = family.params
-        self._cut = family.params.cut
         self._family = family
         self._threshold = threshold
         self._below = below
         self._top = top
         self._method = method
-        self._points: Points = points_of(snapshot, family)
-
-    def answer(self, query: SignedQuery, *, leave_out: int | None = None) -> Hits:
-        """Return what :meth:`search` returns for one query, in a fifth of the time.
-
-        Parameters
-        ----------
-        query : SignedQuery
-            With its point for method ``exact``.
-        leave_out : int, optional
-            As for :meth:`search`.
-        """
-        if not query.row:
-            return self.nothing()
-        if not self._compares_rows:
-            return self._searched(query, leave_out)
-        agreeing = self._agreeing(query, self.snapshot.members(query.keys))
-        documents = self.snapshot.documents_of_signatures([one for one, _, _ in agreeing])
-        # A signature whose documents were all replaced has postings but no document.
-        there = [found for found in agreeing if found[0] in documents]
-        if self._method == "exact":
-            found = self._compared(query, [one for one, _, _ in there], documents)
-        else:
-            found = self._by_slots(there)
-        return self._ranked(found, documents, leave_out)
 
     def answer_many(self, queries: Sequence[SignedQuery]) -> list[Hits]:
-        """Return what :meth:`answer` returns for each query; they share their look-ups.
-
-        Memory is that of the signatures in their buckets, and of some texts.
-        """
-        if len(queries) < 2 or not self._compares_rows:
-            return [self.answer(query) for query in queries]
-        keys = np.frombuffer(b"".join(query.keys for query in queries), np.int64)
-        members = iter(self.snapshot.members_of(keys.reshape(-1, self._params.bands)))
-        agreeing = [
-            self._agreeing(query, next(members).tobytes()) if query.row else [] for query in queries
-        ]
-        documents = self.snapshot.documents_of_signatures(
-            _all_candidates([one for one, _, _ in found] for found in agreeing)
-        )
-        there = [[one for one in found if one[0] in documents] for found in agreeing]
-        levels: Iterable[Iterable[tuple[int, float]]] = map(self._by_slots, there)
-        if self._method == "exact":
-            levels = self._compared_together(queries, there, documents)
-        return [self._ranked(found, documents) for found in levels]
-
-    @property
-    def _compares_rows(self) -> bool:
-        """Whether candidates are compared by their rows first."""
-        return self._method != "none" and self.snapshot.has_signatures
-
-    def _searched(self, query: SignedQuery, leave_out: int | None) -> Hits:
-        """Answer a query step by step."""
-        row = np.frombuffer(query.row, np.uint32).reshape(1, -1)
-        point = np.sort(np.frombuffer(query.point, np.uint64))
-        return self.search(row, [point], leave_out=leave_out)[0]
-
-    def _agreeing(self, query: SignedQuery, members: bytes) -> Agreeing:
-        """Return the candidates of a query that suffice by their equal slots."""
-        least = least_equal(self._params, self._method, self._threshold)
-        return self.snapshot.signatures.read_in_place(
-            functools.partial(self._family.agreeing, query, members, least), len(members) // 8
-        )
-
-    def _by_slots(self, agreeing: Agreeing) -> Iterator[tuple[int, float]]:
-        """Return (signature, estimated level) of candidates."""
-        at_share, num_perm = self._params.curve.at_share, self._params.num_perm
-        return ((one, at_share(equal / num_perm)) for one, equal, _ in agreeing)
-
-    def _compared(
-        self, query: SignedQuery, ids: list[int], documents: Documents
-    ) -> Iterator[tuple[int, float]]:
-        """Yield (signature, exact level) of the signatures whose texts suffice."""
-        for some, contents in self._contents(ids, documents):
-            levels = self._family.levels_with(query, contents)
-            for one, level in zip(some, levels, strict=True):
-                if level >= self._threshold:
-                    yield one, level
-
-    def _compared_together(
-        self, queries: Sequence[SignedQuery], found: Sequence[Agreeing], documents: Documents
-    ) -> list[list[tuple[int, float]]]:
-        """Return the same for the candidates of each query; a text is read once for all."""
-        asking: dict[int, list[int]] = {}
-        for number, agreeing in enumerate(found):
-            for one, _, _ in agreeing:
-                asking.setdefault(one, []).append(number)
-        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
-        for ids, contents in self._contents(sorted(asking), documents):
-            of_query: dict[int, list[tuple[int, Any]]] = {}
-            for one, content in zip(ids, contents, strict=True):
-                for number in asking[one]:
-                    of_query.setdefault(number, []).append((one, content))
-            for number, some in of_query.items():
-                made = self._family.levels_with(queries[number], [text for _, text in some])
-                for (one, _), level in zip(some, made, strict=True):
-                    if level >= self._threshold:
-                        levels[number].append((one, level))
-        return levels
-
-    def _contents(
-        self, ids: list[int], documents: Documents
-    ) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield some signatures and the contents of their texts, until all are read.
-
-        Raises
-        ------
-        DamageError
-            A text is missing.
-        """
-        n_read = 0
-        bodies = self.snapshot.bodies_of_signatures(ids, documents)
-        for group in grouped_bodies(bodies, most=_CHECKED):
-            n_read += len(group)
-            yield (
-                [one for one, _ in group],
-                self._family.contents([body for _, body in group]),
-            )
-        if n_read < len(ids):
-            there = {one for one, _ in self.snapshot.bodies_of_signatures(ids, documents)}
-            raise missing_text(min(set(ids) - there))
-
-    def _ranked(
-        self,
-        found: Iterable[tuple[int, float]],
-        documents: Documents,
-        leave_out: int | None = None,
-    ) -> Hits:
-        """Return the best documents of some signatures."""
-        return self._answer(
-            [
-                (-level, key)
-                for one, level in found
-                for doc_id, key, _ in documents[one]
-                if doc_id != leave_out
-            ]
-        )
-
-    def search(
-        self,
-        signatures: NDArray[np.uint32],
-        points: Sequence[Point | None],
-        *,
-        keys: NDArray[np.int64] | None = None,
-        leave_out: int | None = None,
-    ) -> list[Hits]:
         """Return the documents most similar to each query, best first; ties in order of key.
 
-        Queries given together share their look-ups; the answers do not depend on it.
+        Queries given together share their look-ups; the answers do not depend on it. Memory is that
+        of the signatures in their buckets, and of some texts.
 
         Parameters
         ----------
-        signatures : ndarray of uint32, shape (n, row_words)
-            One row per query.
-        points : sequence, length n
-            The points of the queries; needed for method ``exact``.
-        keys : ndarray of int64, shape (n, bands), optional
-            Their bucket keys, if already computed.
-        leave_out : int, optional
-            doc_id of the document that asks, if it is in the index.
+        queries : sequence of SignedQuery
+            With their points for method ``exact``.
         """
-        if keys is None:
-            keys = bucket_keys(signatures, **self._cut)
-        found = list(self._estimated(signatures, keys))
-        documents = self.snapshot.documents_of_signatures(
-            _all_candidates(candidates for candidates, _ in found)
-        )
-        if self._method == "exact" and len(documents) > 1:
-            self._points.prepare(list(documents), documents)
-        answers = []
-        for (candidates, estimates), query in zip(found, points, strict=True):
-            # A signature whose documents were all replaced has postings but no document.
-            there = [one for one in zip(candidates, estimates, strict=True) if one[0] in documents]
-            checked = self._checked(there, query, documents)
-            answers.append(self._ranked(checked, documents, leave_out))
-        return answers
-
-    def _answer(self, found: list[tuple[float, str]]) -> Hits:
-        """Return the best of some documents, given by minus their level and by key."""
-        if self._below is not None:
-            found = [(negative, key) for negative, key in found if -negative < self._below]
-        found.sort()
-        is_distance = self._params.kind.is_distance
-        hits = [
-            Hit(key, -negative, self._method, 0.0 + negative if is_distance else None)
-            for negative, key in found[: self._top]
+        members = self._members([query for query in queries if query.row])
+        candidates = [
+            self._candidates(query, next(members)) if query.row else [] for query in queries
         ]
-        return Hits(hits, truncated=len(found) - len(hits))
-
-    def _estimated(
-        self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
-    ) -> Iterator[tuple[list[int], list[float]]]:
-        """Yield for each query its promising candidates, with their levels by bands or slots."""
-        for number, members in enumerate(self.snapshot.members_of(keys)):
-            if not self.snapshot.has_signatures:
-                candidates, shared = np.unique(members, return_counts=True)
-                yield candidates.tolist(), band_levels(shared, self._params).tolist()
-                continue
-            candidates = distinct(members)
-            ids: list[int] = []
-            levels: list[float] = []
-            for start in range(0, len(candidates), _CANDIDATES):
-                some = self._worth_it(signatures, number, candidates[start : start + _CANDIDATES])
-                ids += some[0].tolist()
-                levels += some[1].tolist()
-            yield ids, levels
-
-    def _worth_it(
-        self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the promising ones of some candidates, with their levels by bands or slots."""
-        params = self._params
-        rows, places = self.snapshot.signatures.among(candidates)
-        agreement = compare_rows(
-            signatures,
-            np.full(len(candidates), number),
-            rows,
-            places,
-            **self._cut,
-        )
-        # A bucket shared only by a hash collision is not an agreement.
-        keep = agreement.matched > 0
-        estimates, suffices = estimate(
-            agreement, params, method=self._method, threshold=self._threshold
-        )
-        keep &= suffices
-        return candidates[keep], estimates[keep]
-
-    def _checked(
-        self, candidates: list[tuple[int, float]], query: Point | None, documents: Documents
-    ) -> list[tuple[int, float]]:
-        """Return (signature, level by the wanted method) of the candidates that suffice."""
-        if self._method != "exact" or query is None:
-            return candidates
-        checked: list[tuple[int, float]] = []
-        for start in range(0, len(candidates), _CHECKED):
-            ids = [one for one, _ in candidates[start : start + _CHECKED]]
-            found = self._points.get(ids, documents)
-            levels = self._family.levels([query] * len(ids), [found[one] for one in ids])
-            pairs = zip(ids, levels.tolist(), strict=True)
-            checked += [(one, level) for one, level in pairs if level >= self._threshold]
-        return checked
-
-    def nothing(self) -> Hits:
-        """Return the answer to a query without elements."""
-        return Hits()
+        documents = self._documents(candidates)
+        levels = [[one for one in each if one[0] in documents] for each in candidates]
+        if self._method == "exact":
+            ids = [[signature_id for signature_id, _ in each] for each in levels]
+            levels = self._compared(queries, ids, documents)
+        return [self._ranked(each, documents) for each in levels]
 
     def search_document(self, document: StoredDocument) -> Hits:
         """Return the documents most similar to one in the index, without itself.
+
+        Its own text is read only where it is compared with another.
 
         Raises
         ------
         SignaturesElsewhereError
             Its signature is on another host, and there is no text to sign again.
         """
-        number, doc_id = document.signature_id, document.doc_id
+        number = document.signature_id
         if number is None:
             return Hits()
-        if self.snapshot.has_signatures and self._method != "none":
-            query = self._family.query_of_row(self.snapshot.signatures.row(number))
-            if query is not None and self._method == "signature":
-                return self.answer(query, leave_out=doc_id)
-            if query is not None and self._params.keeps_texts:
-                answer = self._answer_stored(query, number, doc_id)
-                if answer is not None:
-                    return answer
-        point = self._points.get([number])[number] if self._method == "exact" else None
-        return self.search(self._row(number), [point], leave_out=doc_id)[0]
-
-    def _answer_stored(self, query: SignedQuery, number: int, doc_id: int) -> Hits | None:
-        """Answer the query of a stored text exactly; None for tokens.
-
-        Its own text is read only where it is compared with another.
-        """
-        agreeing = self._agreeing(query, self.snapshot.members(query.keys))
-        documents = self.snapshot.documents_of_signatures([one for one, _, _ in agreeing])
-        others = [one for one, _, _ in agreeing if one in documents and one != number]
-        found = [(number, self._params.curve.best)] if number in documents else []
-        if others:
-            for _, contents in self._contents([number], documents):
+        query = self._family.query_of_row(self._row(number))
+        candidates = self._candidates(query, self.snapshot.members(query.keys))
+        documents = self._documents([candidates])
+        levels = [one for one in candidates if one[0] in documents]
+        if self._method == "exact":
+            others = [signature_id for signature_id, _ in levels if signature_id != number]
+            levels = [(number, self._params.curve.best)] if number in documents else []
+            if others:
+                ((_, contents),) = self._contents([number], documents)
                 with_point = self._family.query_of_row(query.row, contents[0])
-            if with_point is None:
-                return None
-            found += self._compared(with_point, others, documents)
-        return self._ranked(found, documents, doc_id)
+                levels += self._compared([with_point], [others], documents)[0]
+        return self._ranked(levels, documents, document.doc_id)
 
-    def _row(self, signature_id: int) -> NDArray[np.uint32]:
+    def nothing(self) -> Hits:
+        """Return the answer to a query without elements."""
+        return Hits()
+
+    def _row(self, signature_id: int) -> bytes:
         if self.snapshot.has_signatures:
-            return self.snapshot.signatures[signature_id : signature_id + 1]
+            return self.snapshot.signatures.row(signature_id)
         if not self._params.keeps_texts:
             raise SignaturesElsewhereError(
                 "a query by key needs the document's signature, which lies on the host that "
                 "writes the index, or its text, and this index has none",
                 hint="query by the text or vector itself, or run it on that host",
             )
-        wanted = np.array([signature_id])
-        return signed_anew(self.snapshot, self._family, wanted)
+        return signed_anew(self.snapshot, self._family, np.array([signature_id])).tobytes()
 
+    def _members(self, queries: Sequence[SignedQuery]) -> Iterator[bytes]:
+        """Yield the signatures in the buckets of each query, once per bucket."""
+        if len(queries) == 1:
+            yield self.snapshot.members(queries[0].keys)
+        elif queries:
+            keys = np.frombuffer(b"".join([query.keys for query in queries]), np.int64)
+            for members in self.snapshot.members_of(keys.reshape(len(queries), -1)):
+                yield members.tobytes()
 
-def _all_candidates(found: Iterable[list[int]]) -> list[int]:
-    """Return the candidates of all queries, sorted, each once."""
-    return sorted(set(itertools.chain.from_iterable(found)))
+    def _candidates(self, query: SignedQuery, members: bytes) -> list[tuple[int, float]]:
+        """Return (signature, level by bands or slots) of the candidates that suffice by that."""
+        params, snapshot = self._params, self.snapshot
+        if not snapshot.has_signatures:
+            ids, shared = np.unique(np.frombuffer(members, np.int64), return_counts=True)
+            return list(zip(ids.tolist(), band_levels(shared, params).tolist(), strict=True))
+        least = least_equal(params, self._method, self._threshold)
+        # A bucket shared only by a collision of its hash is not an agreement.
+        agreeing = snapshot.signatures.read_in_place(
+            functools.partial(self._family.agreeing, query, members, least), len(members) // 8
+        )
+        if self._method == "none":
+            matched = np.array([matched for _, _, matched in agreeing], dtype=np.int64)
+            levels = band_levels(matched, params).tolist()
+        else:
+            levels = params.curve.at_shares([equal / params.num_perm for _, equal, _ in agreeing])
+        return [(one[0], level) for one, level in zip(agreeing, levels, strict=True)]
+
+    def _documents(self, candidates: Sequence[list[tuple[int, float]]]) -> Documents:
+        """Return the documents of candidates; one whose documents were all replaced has none."""
+        ids = {signature_id for each in candidates for signature_id, _ in each}
+        return self.snapshot.documents_of_signatures(sorted(ids))
+
+    def _compared(
+        self, queries: Sequence[SignedQuery], ids: Sequence[list[int]], documents: Documents
+    ) -> list[list[tuple[int, float]]]:
+        """Return (signature, exact level) of those whose texts suffice, each read once for all."""
+        asking: dict[int, list[int]] = {}
+        for number, of_query in enumerate(ids):
+            for signature_id in of_query:
+                asking.setdefault(signature_id, []).append(number)
+        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
+        for some, contents in self._contents(sorted(asking), documents):
+            asked: dict[int, list[tuple[int, Any]]] = {}
+            for signature_id, content in zip(some, contents, strict=True):
+                for number in asking[signature_id]:
+                    asked.setdefault(number, []).append((signature_id, content))
+            for number, pairs in asked.items():
+                exact = self._family.levels_with(queries[number], [text for _, text in pairs])
+                for (signature_id, _), level in zip(pairs, exact, strict=True):
+                    if level >= self._threshold:
+                        levels[number].append((signature_id, level))
+        return levels
+
+    def _contents(
+        self, ids: list[int], documents: Documents
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield some signatures and the contents of their texts, or vectors, until all are read.
+
+        Raises
+        ------
+        DamageError
+            A text is missing.
+        """
+        if self._params.keeps_vectors:
+            for start in range(0, len(ids), _CHECKED):
+                some = ids[start : start + _CHECKED]
+                yield some, list(self.snapshot.vectors[np.array(some, dtype=np.int64)])
+            return
+        n_read = 0
+        bodies = self.snapshot.bodies_of_signatures(ids, documents)
+        for group in grouped_bodies(bodies, most=_CHECKED):
+            n_read += len(group)
+            yield (
+                [signature_id for signature_id, _ in group],
+                self._family.contents([body for _, body in group]),
+            )
+        if n_read < len(ids):
+            read = {number for number, _ in self.snapshot.bodies_of_signatures(ids, documents)}
+            raise missing_text(min(set(ids) - read))
+
+    def _ranked(
+        self,
+        levels: Iterable[tuple[int, float]],
+        documents: Documents,
+        leave_out: int | None = None,
+    ) -> Hits:
+        """Return the best documents of some signatures."""
+        ranked = [
+            (-level, key)
+            for signature_id, level in levels
+            if self._below is None or level < self._below
+            for doc_id, key, _ in documents[signature_id]
+            if doc_id != leave_out
+        ]
+        ranked.sort()
+        is_distance = self._params.kind.is_distance
+        hits = [
+            Hit(key, -negative, self._method, 0.0 + negative if is_distance else None)
+            for negative, key in ranked[: self._top]
+        ]
+        return Hits(hits, truncated=len(ranked) - len(hits))

@@ -32,6 +32,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -56,6 +57,8 @@ from lshdb.storage.transactions.snapshot import QuerySnapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lshdb.params.metrics import Curve
 
 __all__ = [
     "MEMORY",
@@ -342,10 +345,20 @@ def _least_count(num_perm: int, share: float) -> int:
     return count
 
 
+@functools.lru_cache(maxsize=64)
+def _count_at(curve: Curve, num_perm: int, level: float) -> int:
+    """Return the smallest number of equal slots whose level is no less."""
+    counts = range(num_perm + 1)
+    return bisect_left(counts, level, key=lambda count: curve.at_shares([count / num_perm])[0])
+
+
 def least_equal(params: IndexParams, method: str, threshold: float) -> int:
-    """Return the fewest equal slots with which :func:`estimate` goes on with a pair of sets."""
-    share = threshold if method == "signature" else least_share(params, method, threshold)
-    return _least_count(params.num_perm, share)
+    """Return the fewest equal slots with which :func:`estimate` goes on with a pair."""
+    if method == "none":
+        return 0
+    if method == "signature":
+        return _count_at(params.curve, params.num_perm, threshold)
+    return _least_count(params.num_perm, least_share(params, method, threshold))
 
 
 def band_levels(
@@ -411,24 +424,11 @@ def signed_anew(
 _CACHE_BYTES = 128 * 2**20
 _ARRAY_BYTES = 256
 """Memory of an array and its place in a dictionary, besides its elements."""
-_PREPARED = 512
 _GROUP_CHARACTERS = 4 * 2**20
 
 
 class Points(ABC):
     """Points by signature id."""
-
-    def prepare(self, signature_ids: list[int], documents: Documents | None = None) -> None:
-        """Get some ready together if that is faster than one by one.
-
-        Parameters
-        ----------
-        signature_ids : list of int
-            Those that you will ask for first, first.
-        documents : dict, optional
-            Their documents, if you have looked them up.
-        """
-        return
 
     @abstractmethod
     def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
@@ -523,18 +523,6 @@ class TextPoints(Points):
         self._most_bytes = most_bytes
         self._bytes = 0
         self._points: OrderedDict[int, Point] = OrderedDict()
-
-    def prepare(self, signature_ids: list[int], documents: Documents | None = None) -> None:
-        """Get some ready together, which is faster than one by one, in at most half the memory."""
-        missing = [number for number in signature_ids[:_PREPARED] if number not in self._points]
-        room = self._most_bytes // 2
-        for signature_id, point in self._read(missing, documents):
-            self._points[signature_id] = point
-            self._bytes += _memory(point)
-            room -= _memory(point)
-            if room < 0:
-                break
-        self._drop_oldest(len(signature_ids))
 
     def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
         """Return points by signature id; each miss reads and shingles one text.

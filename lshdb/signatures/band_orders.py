@@ -19,12 +19,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.kernel import compiled
+from lshdb.kernel import kernel
+from lshdb.kernel.band_hashes import SUMMED, order_sums
 from lshdb.params.bucket_layout import (
     CONTENT_BAND,
     LAST_KEY,
-    bands_of,
-    buckets_of,
     keys_from,
 )
 from lshdb.params.index_params import Cut
@@ -33,15 +32,11 @@ from lshdb.signatures.banding import bucket_keys, content_keys
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SUMMED", "BandOrders", "reference_find", "reference_group", "reference_sort"]
+__all__ = ["BandOrders"]
 
 Planes: TypeAlias = "NDArray[np.uint32]"
 Place = tuple[Any, int, int, int]
 """Planes, or the descriptor of a file with them; rows; orders; and the signature of row 0."""
-
-SUMMED = 64
-"""Entries of a content band's order with one sum."""
-_FACTOR = 0x9E3779B97F4A7C15
 
 
 class BandOrders:
@@ -68,11 +63,6 @@ class BandOrders:
     def n_summed(self) -> int:
         """Entries of the content band's order with one sum."""
         return SUMMED
-
-    @property
-    def reads_files(self) -> bool:
-        """Whether :meth:`find` can search a file without having it in memory."""
-        return compiled is not None
 
     def keys(
         self, rows: NDArray[np.uint32], contents: dict[int, bytes] | None = None
@@ -110,8 +100,8 @@ class BandOrders:
         bytes or bytearray
             Native int64.
         """
-        kernel, cut = compiled, self._cut
-        if kernel is None or cut["slot_bits"] == 1:
+        cut = self._cut
+        if cut["slot_bits"] == 1:
             rows = np.frombuffer(row, dtype="<u4").reshape(1, -1)
             return bucket_keys(rows, **cut).tobytes()
         keys = bytearray(8 * cut["bands"])
@@ -130,9 +120,6 @@ class BandOrders:
         ndarray of uint32, shape (2, n_orders, n)
             O(n n_orders), and 32 bytes a row besides.
         """
-        kernel = compiled
-        if kernel is None:
-            return reference_sort(keys)
         planes = np.empty((2, keys.shape[1], len(keys)), dtype="<u4")
         kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
         return planes
@@ -146,7 +133,7 @@ class BandOrders:
 
     def sums(self, entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the sums of an order's entries (shape (2, n)): uint32, shape (n / 64,) or more."""
-        return _sums(entries)
+        return order_sums(entries)
 
     def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
         """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
@@ -182,7 +169,7 @@ class BandOrders:
         ----------
         places : sequence of (source, n, n_orders, first)
             Orders: their planes, the number of rows, of orders, and the signature of row 0. A
-            source may be the descriptor of a file where :attr:`reads_files` says so.
+            source may be the descriptor of a file.
         keys : ndarray of int64, shape (m,)
         limit : int
 
@@ -201,9 +188,6 @@ class BandOrders:
             It ends too early, names a row that it does not have, or has other contents than were
             written.
         """
-        kernel = compiled
-        if kernel is None:
-            return reference_find(places, keys, limit)
         counts = np.empty(len(keys), dtype=np.int64)
         found = kernel.find_keys(
             list(places), np.ascontiguousarray(keys, dtype=np.int64), limit, counts
@@ -238,9 +222,6 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        kernel = compiled
-        if kernel is None:
-            return reference_group(places, first, last, limit, above=above)
         found = kernel.group_keys(list(places), first, last, limit, above)
         keys, sizes, members = (np.frombuffer(each, dtype=np.int64) for each in found)
         return keys, sizes, members
@@ -266,111 +247,5 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        kernel = compiled
-        if kernel is None:
-            return reference_find(places, np.frombuffer(keys, np.int64), limit)[1].tobytes()
         found: bytes = kernel.find_keys(places, keys, limit, bytearray(len(keys)))
         return found
-
-
-def reference_sort(keys: NDArray[np.int64]) -> Planes:
-    """Sort by NumPy alone; what :meth:`BandOrders.sort` must equal."""
-    planes = np.empty((2, keys.shape[1], len(keys)), dtype="<u4")
-    for number, column in enumerate(buckets_of(keys).T):
-        order = np.argsort(column, kind="stable")
-        planes[0, number] = column[order]
-        planes[1, number] = order
-    return planes
-
-
-def reference_find(
-    places: Sequence[Place], keys: NDArray[np.int64], limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find by NumPy alone; what :meth:`BandOrders.find` must equal."""
-    numbers, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for source, n, n_orders, first in places:
-        planes, sums = _parts(source, n_orders, n)
-        bands = bands_of(keys)
-        bands = np.where(bands == CONTENT_BAND, n_orders - 1, bands)
-        bands[(bands_of(keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
-        for band in range(n_orders):
-            of_band = np.flatnonzero(bands == band)
-            buckets = buckets_of(keys[of_band]).astype("<u4")
-            starts = np.searchsorted(planes[0, band], buckets, "left")
-            sizes = np.searchsorted(planes[0, band], buckets, "right") - starts
-            if band == n_orders - 1 and len(sums):
-                _check_entries(planes[:, band], sums, starts, starts + sizes)
-            at = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            rows = planes[1, band, at].astype(np.int64)
-            if len(rows) and rows.max() >= n:
-                raise ValueError("an order ends too early, or names a row it does not have")
-            numbers.append(np.repeat(of_band, sizes)[first + rows < limit])
-            found.append(first + rows[first + rows < limit])
-    number = np.concatenate(numbers)
-    order = np.argsort(number, kind="stable")
-    return np.bincount(number, minlength=len(keys)), np.concatenate(found)[order]
-
-
-def _parts(source: Any, n_orders: int, n: int) -> tuple[Planes, NDArray[np.uint32]]:
-    """Return the planes of an order in memory, and its sums, if it has some."""
-    words = np.frombuffer(source, dtype="<u4")
-    return words[: 2 * n_orders * n].reshape(2, n_orders, n), words[2 * n_orders * n :]
-
-
-def _sums(entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    n = entries.shape[1]
-    sums = np.zeros(-(-n // SUMMED), dtype="<u4")
-    with np.errstate(over="ignore"):
-        for first, size in ((0, SUMMED), (n - n % SUMMED, n % SUMMED)):
-            blocks = entries[:, first : n - n % SUMMED if size == SUMMED else n]
-            powers = np.full(size + 1, _FACTOR, dtype=np.uint64)
-            powers[:1] = 1
-            powers = np.cumprod(powers, dtype=np.uint64)[::-1]
-            if size and blocks.size:
-                of_planes = blocks.reshape(2, -1, size).astype(np.uint64) * powers[1:]
-                bucket, place = of_planes.sum(axis=2, dtype=np.uint64) + powers[0]
-                factor = np.uint64(_FACTOR)
-                total = (bucket * factor + place) * factor
-                sums[first // SUMMED : first // SUMMED + len(total)] = total >> np.uint64(32)
-    return sums
-
-
-def _check_entries(
-    entries: NDArray[np.uint32],
-    sums: NDArray[np.uint32],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> None:
-    """Compare entries, from before each start to each end, with their sums."""
-    n = entries.shape[1]
-    firsts, lasts = np.maximum(starts - 1, 0) // SUMMED, np.minimum(ends, n - 1) // SUMMED
-    for block in np.unique(np.concatenate([firsts, lasts])).tolist():
-        at = slice(block * SUMMED, (block + 1) * SUMMED)
-        if _sums(entries[:, at])[0] != sums[block]:
-            raise ValueError("an order ends too early, or is damaged")
-
-
-def reference_group(
-    places: Sequence[Place], first: int, last: int, limit: int, *, above: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Group by NumPy alone; what :meth:`BandOrders.group` must equal."""
-    band, low, high = bands_of(first), buckets_of(first), buckets_of(last)
-    found, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for source, n, n_orders, start in places:
-        if band >= n_orders - 1:
-            continue
-        planes, _ = _parts(source, n_orders, n)
-        buckets, rows = planes[:, band].astype(np.int64)
-        inside = (buckets >= low) & (buckets <= high)
-        if len(rows[inside]) and rows[inside].max() >= n:
-            raise ValueError("an order ends too early, or names a row it does not have")
-        inside &= start + rows < limit
-        found.append(buckets[inside])
-        members.append(start + rows[inside])
-    keys, ids = np.concatenate(found), np.concatenate(members)
-    order = np.argsort(keys, kind="stable")
-    keys, ids = keys[order] + (first - low), ids[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-    sizes = np.diff(starts, append=len(keys))
-    keep = sizes > above
-    return keys[starts[keep]], sizes[keep], ids[np.repeat(keep, sizes)]

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
-from lshdb.kernel import compiled, kernel
-from lshdb.kernel.random_numbers import mix64
-from lshdb.params.bucket_layout import CONTENT_BAND, buckets_of, keys_from
+from lshdb.kernel import kernel
+from lshdb.params.bucket_layout import CONTENT_BAND, keys_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +30,6 @@ __all__ = [
     "compare_rows",
     "content_keys",
     "first_agreements",
-    "keys_of_bands",
     "matching_bands",
 ]
 
@@ -56,39 +54,10 @@ def bucket_keys(
     """
     if slot_bits == 1:
         signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
-    if kernel is not compiled:
-        return reference_keys(signatures, bands=bands, rows=rows)
     keys = np.empty((len(signatures), bands), dtype=np.int64)
     signatures = np.ascontiguousarray(signatures, dtype=np.uint32)
     kernel.bucket_keys(signatures, signatures.shape[1], bands, rows, keys)
     return keys
-
-
-def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
-    """Compute bucket keys by NumPy alone; :func:`bucket_keys` must equal them."""
-    n = len(signatures)
-    words = signatures[:, : bands * rows].reshape(n * bands, rows)
-    return keys_of_bands(words, np.tile(np.arange(bands), n)).reshape(n, bands)
-
-
-def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bucket keys of single bands.
-
-    Parameters
-    ----------
-    words : ndarray of uint32, shape (n, words)
-        The slots of each band, or the words that hold its bits (:func:`band_words`).
-    bands : ndarray of int64, shape (n,)
-        The number of each band.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-    """
-    hashed = mix64(bands.astype(np.uint64) + np.uint64(1))
-    for word in words.T.astype(np.uint64):
-        hashed = mix64(hashed ^ word)
-    return keys_from(bands, buckets_of(hashed.view(np.int64)))
 
 
 def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:

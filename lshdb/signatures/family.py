@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams
 
 from lshdb.arrays import np
+from lshdb.kernel import kernel
+from lshdb.signatures.band_orders import BandOrders
 
 __all__ = [
     "Agreeing",
@@ -82,21 +84,21 @@ class SignedTexts:
 
 
 class SignedQuery(NamedTuple):
-    """One text, signed by the kernel; see :meth:`Family.sign_query`.
+    """What is searched for; see :meth:`Family.sign_queries`.
 
     Bytes, because making arrays takes longer than what a query does with them.
 
     Attributes
     ----------
-    point : bytes or bytearray
-        Its distinct shingle hashes, native uint64 in no order; empty if they are not needed.
+    point : Point or bytes
+        For its family alone, which may hold it in its own way; None if it is not needed.
     row : bytes
-        Its signature row, native uint32; empty if it has no shingle.
+        Its signature row, as in the file; empty if it has no elements.
     keys : bytes or bytearray
         Its bucket keys, native int64, one for each band.
     """
 
-    point: bytes | bytearray
+    point: Point
     row: bytes
     keys: bytes | bytearray
 
@@ -132,6 +134,7 @@ class Family(ABC):
 
     def __init__(self, params: IndexParams) -> None:
         self.params = params
+        self._orders = BandOrders(params.cut)
 
     @abstractmethod
     def refusal(self, body: object) -> str | None:
@@ -206,17 +209,31 @@ class Family(ABC):
         """
         raise NotImplementedError
 
-    def sign_query(self, content: Any) -> SignedQuery | None:
-        """Return a content signed in one step; None if it is signed step by step.
+    def sign_queries(self, contents: Sequence[Any]) -> list[SignedQuery]:
+        """Return contents as they are searched for, each with its point."""
+        points = self.points(contents)
+        filled = [point for point in points if self.size(point)]
+        rows = iter(self.sign(filled) if filled else ())
+        return [
+            self.query_of_row(_as_in_file(next(rows)))._replace(point=point)
+            if self.size(point)
+            else SignedQuery(point, b"", b"")
+            for point in points
+        ]
 
-        What can be done with it is done by :meth:`agreeing` and :meth:`levels_with`, which no
-        family has that returns None here.
-        """
-        return None
-
-    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
+    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery:
         """Return the same for a row of the index, with the point of a content if it is given."""
-        return None
+        point = None if content is None else self.points([content])[0]
+        return SignedQuery(point, row, self._orders.keys_of_row(row))
+
+    def point_of(self, query: SignedQuery) -> Point:
+        """Return the point of a query."""
+        return query.point
+
+    def rows_of(self, queries: Sequence[SignedQuery]) -> NDArray[np.uint32]:
+        """Return the rows of queries, none of which is empty."""
+        rows = np.frombuffer(b"".join([query.row for query in queries]), dtype="<u4")
+        return rows.reshape(len(queries), self.params.row_words)
 
     def agreeing(
         self, query: SignedQuery, ids: Any, least: int, source: Any, offset: int, n: int
@@ -244,11 +261,18 @@ class Family(ABC):
         OSError, ValueError
             The file cannot be read, or ends too early.
         """
-        raise NotImplementedError
+        params = self.params
+        agreeing: Agreeing = kernel.compare_found(
+            query.row, ids, least, source, offset, n,
+            params.row_words, params.bands, params.rows, params.slot_bits == 1,
+        )  # fmt: skip
+        return agreeing
 
     def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:
         """Return the exact level of a query, signed with its point, and each of some contents."""
-        raise NotImplementedError
+        point, points = self.point_of(query), self.points(contents)
+        levels: list[float] = self.levels([point] * len(points), points).tolist()
+        return levels
 
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
@@ -290,3 +314,7 @@ class Family(ABC):
     def n_unassigned(self, content: Any) -> int:
         """Count the characters of a content that this interpreter's Unicode does not assign."""
         return 0
+
+
+def _as_in_file(row: NDArray[Any]) -> bytes:
+    return row.astype(row.dtype.newbyteorder("<")).tobytes()

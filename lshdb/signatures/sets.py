@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import validate_body
 from lshdb.arrays import distinct, np
-from lshdb.kernel import compiled, kernel
+from lshdb.kernel import kernel
 from lshdb.kernel.lookup_tables import (
     SCHEMES,
     constants,
@@ -38,7 +38,7 @@ from lshdb.shingling import (
     shingle_hashes,
     shingle_texts,
 )
-from lshdb.signatures.family import Agreeing, Family, SignedQuery, SignedTexts
+from lshdb.signatures.family import Family, SignedQuery, SignedTexts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,57 +161,48 @@ class SetFamily(Family):
             give_memo(memo, fold=fold)
         return SignedTexts(split_digests(hashes), unassigned.tolist(), rows, counts)
 
-    def sign_query(self, content: Any) -> SignedQuery | None:
-        """Shingle, sign and cut one text; None for tokens."""
-        if kernel is not compiled or not isinstance(content, str) or sys.byteorder != "little":
-            return None
+    def sign_queries(self, contents: Sequence[Any]) -> list[SignedQuery]:
+        """Shingle, sign and cut each text in one call."""
         params, shingler = self.params, self.shingler
+        number, k = unit_number(shingler.unit, shingler.k)
         numbers = constants(params.scheme, params.num_perm, params.seed)
-        return SignedQuery(
-            *kernel.sign_query(
-                content, *unit_number(shingler.unit, shingler.k), shingler.bag,
-                SCHEMES[params.scheme], params.num_perm, numbers, params.bands, params.rows,
+        return [
+            SignedQuery(
+                *kernel.sign_query(
+                    content, number, k, shingler.bag, SCHEMES[params.scheme], params.num_perm,
+                    numbers, params.bands, params.rows,
+                )
             )
-        )  # fmt: skip
+            if isinstance(content, str) and sys.byteorder == "little"
+            else super(SetFamily, self).sign_queries([content])[0]
+            for content in contents
+        ]  # fmt: skip
 
-    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
-        """Cut a row, and shingle a text; None for tokens."""
-        shingler, params = self.shingler, self.params
-        if (
-            kernel is not compiled
-            or not isinstance(content, str | None)
-            or sys.byteorder != "little"
-        ):
-            return None
-        keys = bytearray(8 * params.bands)
-        kernel.bucket_keys(row, params.num_perm, params.bands, params.rows, keys)
-        if content is None:
-            return SignedQuery(b"", row, keys)
+    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery:
+        """Cut a row, and shingle a text without an array."""
+        if not isinstance(content, str):
+            return super().query_of_row(row, content)
+        shingler = self.shingler
         unit = unit_number(shingler.unit, shingler.k)
-        return SignedQuery(kernel.shingle_text(content, *unit, shingler.bag), row, keys)
+        hashes = kernel.shingle_text(content, *unit, shingler.bag)
+        return super().query_of_row(row)._replace(point=hashes)
 
-    def agreeing(
-        self, query: SignedQuery, ids: Any, least: int, source: Any, offset: int, n: int
-    ) -> Agreeing:
-        """Compare rows in the kernel, in memory or as they are read."""
-        params = self.params
-        found: Agreeing = kernel.compare_found(
-            query.row, ids, least, source, offset, n,
-            params.num_perm, params.bands, params.rows, False,
-        )  # fmt: skip
-        return found
+    def size(self, point: Hashes | bytes) -> int:
+        """Count the hashes of a point, or of a query's bytes."""
+        return len(point) // 8 if isinstance(point, bytes | bytearray) else len(point)
+
+    def point_of(self, query: SignedQuery) -> Hashes:
+        """Return the sorted hashes of a query."""
+        return np.sort(np.frombuffer(query.point, np.uint64))
 
     def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:
         """Return Jaccard similarities; 0 for a content without shingles."""
-        shingler = self.shingler
-        if all(isinstance(one, str) and len(one) <= _LONG for one in contents):
-            size = len(query.point) // 8
-            unit = unit_number(shingler.unit, shingler.k)
-            shared = kernel.share_with(query.point, list(contents), *unit, shingler.bag)
-            return [common / (size + other - common) for common, other in shared]
-        point = np.sort(np.frombuffer(query.point, np.uint64))
-        levels: list[float] = self.levels([point] * len(contents), self.points(contents)).tolist()
-        return levels
+        if any(not isinstance(one, str) or len(one) > _LONG for one in contents):
+            return super().levels_with(query, contents)
+        shingler, size = self.shingler, self.size(query.point)
+        unit = unit_number(shingler.unit, shingler.k)
+        shared = kernel.share_with(query.point, list(contents), *unit, shingler.bag)
+        return [common / (size + other - common) for common, other in shared]
 
     def levels(self, left: Sequence[Hashes], right: Sequence[Hashes]) -> NDArray[np.float64]:
         """Return Jaccard similarities |A n B| / |A u B|; 0 if both are empty."""

@@ -12,8 +12,7 @@ from lshdb.kernel import reference
 STEERING = {"use_level", "use_pieces", "hear_with"}
 """What only the compiled code has: instructions, pieces and interruptions."""
 YET_ELSEWHERE = {
-    "bucket_keys", "find_keys", "group_keys", "lay_postings", "lay_rows", "row_checksums",
-    "sign_query", "sort_orders",
+    "lay_postings", "lay_rows", "row_checksums",
 }  # fmt: skip
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, Index, LshdbError
-from lshdb.kernel import compiled
-from lshdb.signatures.sets import SetFamily
 from lshdb.storage.orders import frozen
 from lshdb.storage.transactions import snapshot
 from tests.conftest import edited, family_corpus
+from tests.without_kernel import use_reference
 
 
 @pytest.mark.fast
@@ -66,8 +65,7 @@ def test_a_query_in_few_calls_answers_as_one_step_by_step(
         index.remove([key for key, _ in corpus[::10]])
         at_once = answers()
         assert sum(bool(hits) for hits, _ in at_once) > 100
-        monkeypatch.setattr(SetFamily, "sign_query", lambda *_: None)
-        monkeypatch.setattr(SetFamily, "query_of_row", lambda *_: None)
+        use_reference(monkeypatch)
         assert answers() == at_once
 
 
@@ -154,7 +152,6 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite("it answers a query in one step")
-@pytest.mark.skipif(compiled is None, reason="the kernel reads rows itself")
 def test_rows_that_cannot_be_read_are_an_error_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +161,7 @@ def test_rows_that_cannot_be_read_are_an_error_of_ours(
     def failing(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("lshdb.signatures.sets.SetFamily.agreeing", failing)
+    monkeypatch.setattr("lshdb.signatures.family.Family.agreeing", failing)
     with Index.create(tmp_path / "x") as index:
         index.add([("a", text), ("b", "and another one of them")])
         with pytest.raises(LshdbError, match=r"signatures\.npy cannot be read: Input/output error"):

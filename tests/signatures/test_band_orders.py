@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from lshdb.kernel import compiled
 from lshdb.params.index_params import Cut
-from lshdb.signatures.band_orders import BandOrders, reference_find, reference_group, reference_sort
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import bucket_keys, content_keys
+from tests.without_kernel import reference_find, reference_group, reference_sort
 
 HEADER = 128
 kernel = compiled

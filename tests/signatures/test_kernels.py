@@ -26,7 +26,6 @@ from lshdb.signatures.banding import (
     bucket_keys,
     compare_rows,
     first_agreements,
-    reference_keys,
 )
 from lshdb.signatures.sets import (
     compare_contents,
@@ -36,7 +35,12 @@ from lshdb.signatures.sets import (
     shingle_contents,
 )
 from tests.signatures.collisions import words_that_begin_alike
-from tests.without_kernel import reference_agreement, reference_sketch, use_reference
+from tests.without_kernel import (
+    reference_agreement,
+    reference_keys,
+    reference_sketch,
+    use_reference,
+)
 
 ROOT = Path(__file__).parents[2]
 kernel = compiled
@@ -374,7 +378,7 @@ def test_bucket_keys_equal_the_reference() -> None:
     for bands, height in ((1, 1), (16, 6), (255, 1), (1, 255), (35, 7)):
         keys = np.empty((300, bands), dtype=np.int64)
         kernel.bucket_keys(rows, 255, bands, height, keys)
-        expected = reference_keys(rows, bands=bands, rows=height)
+        expected = reference_keys(rows, bands, height)
         assert np.array_equal(keys, expected)
         assert np.array_equal(bucket_keys(rows[::2], bands=bands, rows=height), expected[::2])
 

@@ -16,8 +16,7 @@ from lshdb.kernel import compiled, lookup_tables
 from lshdb.kernel.random_numbers import key_list, key_stream
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import sign_contents
-from lshdb.signatures.banding import reference_keys
-from tests.without_kernel import reference_agreement
+from tests.without_kernel import reference_agreement, reference_keys
 
 kernel = compiled
 NUMBERS = lookup_tables.constants("fss", 128, 1)
@@ -60,7 +59,7 @@ def test_texts(
         assert (row, keys) == (b"", b"")
         return
     rows, _ = sign_contents([text], unit=name, k=k, bag=bag, scheme=scheme, num_perm=32, seed=5)
-    assert row == rows.tobytes() and keys == reference_keys(rows, bands=5, rows=6).tobytes()
+    assert row == rows.tobytes() and keys == reference_keys(rows, 5, 6).tobytes()
     sets = [shingle_hashes(other, unit=name, k=k, bag=bag) for other in others]
     assert shared == [(len(np.intersect1d(hashes, one)), len(one)) for one in sets]
 

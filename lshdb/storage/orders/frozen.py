@@ -350,14 +350,11 @@ class OrderFolder:
         """
         banding = self.banding
         file = OrderFile(self.directory, name, banding)
-        if file.words is None and not banding.reads_files:
-            raise ValueError(f"{file.path} belongs to another user, and cannot be mapped")
         last = name.last - 1
         keys = banding.keys_of_row(rows.generation.signatures.row(last))
         # A few look-ups in a map would bring much of a small file into memory, and a long add opens
         # hundreds of them.
-        place = file.place_to_read if banding.reads_files else file.place
-        ids = memoryview(banding.members([place], keys, name.last)).cast("q")
+        ids = memoryview(banding.members([file.place_to_read], keys, name.last)).cast("q")
         if ids.tolist().count(last) != len(keys) // 8:
             raise ValueError(f"{file.path} is not of the rows that its name says")
         return file

@@ -82,10 +82,6 @@ class Banding(Protocol):
         """One for each band, and one for contents."""
 
     @property
-    def reads_files(self) -> bool:
-        """Whether :meth:`find` takes the descriptor of a file."""
-
-    @property
     def n_summed(self) -> int:
         """How many entries have one sum."""
 
