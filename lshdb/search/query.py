@@ -516,31 +516,39 @@ class Searcher:
             levels = band_levels(matched, params).tolist()
         else:
             levels = params.curve.at_shares([equal / params.num_perm for _, equal, _ in agreeing])
-        return [(one[0], level) for one, level in zip(agreeing, levels, strict=True)]
+        return list(zip([signature_id for signature_id, _, _ in agreeing], levels, strict=True))
 
     def _documents(self, candidates: Sequence[list[tuple[int, float]]]) -> Documents:
         """Return the documents of candidates; one whose documents were all replaced has none."""
-        ids = {signature_id for each in candidates for signature_id, _ in each}
-        return self.snapshot.documents_of_signatures(sorted(ids))
+        ids = [signature_id for each in candidates for signature_id, _ in each]
+        if len(candidates) > 1:
+            ids = sorted(set(ids))
+        return self.snapshot.documents_of_signatures(ids)
 
     def _compared(
         self, queries: Sequence[SignedQuery], ids: Sequence[list[int]], documents: Documents
     ) -> list[list[tuple[int, float]]]:
         """Return (signature, exact level) of those whose texts suffice, each read once for all."""
+        threshold, levels_with = self._threshold, self._family.levels_with
+        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
+        if len(queries) == 1:
+            for some, contents in self._contents(ids[0], documents):
+                of_texts = zip(some, levels_with(queries[0], contents), strict=True)
+                levels[0] += [each for each in of_texts if each[1] >= threshold]
+            return levels
         asking: dict[int, list[int]] = {}
         for number, of_query in enumerate(ids):
             for signature_id in of_query:
                 asking.setdefault(signature_id, []).append(number)
-        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
         for some, contents in self._contents(sorted(asking), documents):
             asked: dict[int, list[tuple[int, Any]]] = {}
-            for signature_id, content in zip(some, contents, strict=True):
-                for number in asking[signature_id]:
-                    asked.setdefault(number, []).append((signature_id, content))
+            for pair in zip(some, contents, strict=True):
+                for number in asking[pair[0]]:
+                    asked.setdefault(number, []).append(pair)
             for number, pairs in asked.items():
-                exact = self._family.levels_with(queries[number], [text for _, text in pairs])
+                exact = levels_with(queries[number], [content for _, content in pairs])
                 for (signature_id, _), level in zip(pairs, exact, strict=True):
-                    if level >= self._threshold:
+                    if level >= threshold:
                         levels[number].append((signature_id, level))
         return levels
 

@@ -185,7 +185,7 @@ class SetFamily(Family):
         shingler = self.shingler
         unit = unit_number(shingler.unit, shingler.k)
         hashes = kernel.shingle_text(content, *unit, shingler.bag)
-        return super().query_of_row(row)._replace(point=hashes)
+        return SignedQuery(hashes, row, self._orders.keys_of_row(row))
 
     def size(self, point: Hashes | bytes) -> int:
         """Count the hashes of a point, or of a query's bytes."""
