@@ -370,11 +370,7 @@ class Keys(Listing[str]):
 def count_documents(store: Store, family: Family) -> int:
     """Return the number of documents, from what each batch added and removed."""
     with store.reading() as snapshot:
-        (count,) = snapshot.execute(
-            "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
-            "FROM batch"
-        ).fetchone()
-        return int(count)
+        return snapshot.n_documents()
 
 
 def has_key(store: Store, family: Family, key: object) -> bool:

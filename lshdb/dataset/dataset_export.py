@@ -19,7 +19,7 @@ from lshdb.dataset.commits import Change, Dataset
 from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
 from lshdb.dataset.table_files import NewFile, TableWriter
 from lshdb.errors import DamageError
-from lshdb.exchange.exporter import exported_index, exported_rows
+from lshdb.exchange.exporter import exported_rows
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import sync_directory
@@ -43,7 +43,7 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
         with creation.filling(DatabasePlace()), store.reading() as snapshot:
             dataset = Dataset.create(
                 str(creation.aside),
-                index=exported_index(snapshot),
+                index=snapshot.identity(),
                 parameters=store.params.items(),
                 posting_shift=posting_shift(snapshot.n_signatures),
                 beside=creation.lock.path.name,

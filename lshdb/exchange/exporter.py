@@ -29,13 +29,11 @@ from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import Body, raw_body
-from lshdb.storage.tables.records import verified_row
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 
-__all__ = ["export_store", "exported_index", "exported_rows"]
+__all__ = ["export_store", "exported_rows"]
 
-_INDEX = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
 _PROGRESS_ROWS = 1_000
 
 
@@ -100,7 +98,7 @@ def _write(
     Manifest(
         export_format=FIELD_FORMAT if has_more else plain_format,
         tables=tables,
-        index=exported_index(snapshot),
+        index=snapshot.identity(),
         parameters=store.params.items(),
         edges=None if edges is None else asdict(edges),
         counts=counts,
@@ -126,34 +124,13 @@ def exported_rows(
         "documents": _with_progress(_documents(snapshot, params), on_progress),
         # Without the last two fields: an imported index treats every add as finished.
         "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
-        "releases": snapshot.execute(
-            "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
-        ),
-        "edges": (
-            verified_row("edge", row)
-            for row in snapshot.execute(
-                "SELECT signature1, signature2, similarity, method, checksum FROM edge "
-                "ORDER BY signature1, signature2"
-            )
-        ),
-        "clusters": snapshot.execute(
-            "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
-        ),
-        "fields": (
-            verified_row("kept_field", row)
-            for row in snapshot.execute(
-                "SELECT doc_id, fields, checksum FROM kept_field ORDER BY doc_id"
-            )
-        ),
+        "releases": snapshot.edges.releases(),
+        "edges": snapshot.edges.edge_rows(),
+        "clusters": snapshot.edges.member_rows(),
+        "fields": snapshot.kept_fields(),
         "nights": snapshot.nights().items(),
         "cursors": map(astuple, snapshot.cursors()),
     }
-
-
-def exported_index(snapshot: Snapshot) -> dict[str, Any]:
-    """Return format, uuid, times and versions of an index, and its next doc_id."""
-    index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
-    return dict(zip(_INDEX, index, strict=True))
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:

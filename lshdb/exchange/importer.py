@@ -205,7 +205,7 @@ def load_export(
         with writer.transaction() as transaction:
             if source.counts["postings"]:
                 transaction.runs.load(source.postings(params), below=transaction.n_signatures)
-            transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
+            transaction.number_documents_from(state["next_doc_id"])
         store.use_orders(BandOrders(params.cut))
         store.freeze()
 

@@ -144,34 +144,26 @@ def stats_of(
     postings.
     """
     execute, vectors = snapshot.execute, snapshot.generation.vectors
-    identity = execute(
-        "SELECT uuid, created_at, format, library_version, unicode_version FROM state"
-    ).fetchone()
-    uuid, created_at, number, library_version, unicode_version = identity
-    (schema,) = execute("SELECT version_num FROM alembic_version").fetchone()
-    documents, signed, distinct = execute(
-        "SELECT count(*), count(signature_id), count(DISTINCT signature_id) FROM document"
-    ).fetchone()
+    identity = snapshot.identity()
+    documents, signed, distinct = snapshot.count_documents()
     postings, runs = execute("SELECT coalesce(sum(n_rows), 0), count(*) FROM run").fetchone()
-    (batches,) = execute("SELECT count(*) FROM batch").fetchone()
     if count_buckets or max_bucket is not None:
         buckets, left_out, loss = _counted(snapshot, family, max_bucket)
     else:
         buckets, left_out, loss = _as_written(snapshot), LeftOut(), None
     state = snapshot.edges.state()
-    (edges,) = execute("SELECT count(*) FROM edge").fetchone()
-    clusters, clustered = execute("SELECT count(DISTINCT label), count(*) FROM cluster").fetchone()
+    edges, clusters, clustered = snapshot.edges.count()
     database_bytes, log_bytes = store.database.sizes()
     orders = snapshot.order_files()
     return IndexStats(
         path=store.directory.path,
         database=str(store.database),
-        uuid=uuid,
-        created_at=created_at,
-        format=number,
-        schema=schema,
-        library_version=library_version,
-        unicode_version=unicode_version,
+        uuid=identity["uuid"],
+        created_at=identity["created_at"],
+        format=identity["format"],
+        schema=snapshot.revision() or "",
+        library_version=identity["library_version"],
+        unicode_version=identity["unicode_version"],
         params=store.params,
         documents=documents,
         empty_documents=documents - signed,
@@ -180,7 +172,7 @@ def stats_of(
         unused_signatures=snapshot.n_signatures - distinct,
         postings=postings - snapshot.n_signatures,
         runs=runs,
-        batches=batches,
+        batches=snapshot.count_batches(),
         buckets_are_exact=buckets.is_exact,
         shared_buckets=buckets.shared,
         largest_bucket=max(buckets.largest, min(1, snapshot.n_signatures)),

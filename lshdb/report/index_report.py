@@ -334,15 +334,11 @@ class _Report:
             return None, "Recall was not measured: the sample was 0."
         if not params.store_text:
             return None, "Recall cannot be measured here: the index does not store its documents."
-        if sample is None:
-            (characters,) = self._snapshot.execute(
-                "SELECT coalesce(sum(n_chars), 0) FROM document"
-            ).fetchone()
-            if characters > _SAMPLED_CHARACTERS:
-                return None, (
-                    "Recall was not measured, because all texts are read for it. --sample 500 "
-                    "measures it here, and lshdb recall by itself."
-                )
+        if sample is None and self._snapshot.count_characters() > _SAMPLED_CHARACTERS:
+            return None, (
+                "Recall was not measured, because all texts are read for it. --sample 500 "
+                "measures it here, and lshdb recall by itself."
+            )
         measured = recall_of(
             self._snapshot, self._family, sample=sample or _SAMPLE, workers=self._workers
         )

@@ -155,11 +155,7 @@ class _DocumentCounts:
 
     @classmethod
     def of(cls, snapshot: Snapshot, add_of_batch: Ids) -> _DocumentCounts:
-        rows = snapshot.stream(
-            "SELECT document.signature_id, batch_id, count(*) FROM document JOIN cluster_member "
-            "ON cluster_member.signature_id = document.signature_id "
-            "GROUP BY document.signature_id, batch_id ORDER BY 1, 2"
-        )
+        rows = snapshot.edges.documents_in_clusters()
         flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
         return cls(flat[0::3], add_of_batch[flat[1::3]], flat[2::3])
 

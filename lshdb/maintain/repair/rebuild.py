@@ -217,7 +217,7 @@ class Rebuild:
         """
         self._survey()
         with writer.transaction() as transaction:
-            version = str(transaction.execute("SELECT unicode_version FROM state").fetchone()[0])
+            version = str(transaction.snapshot.identity()["unicode_version"])
             load_batches(transaction, self.history.rows(version))
             for add_id in self.history.unfinished_adds():
                 transaction.begin_add(add_id)
@@ -235,9 +235,7 @@ class Rebuild:
         with writer.transaction() as transaction:
             lost = len(self._quarantine.keys)
             self.history.balance(transaction, proved=self.documents, lost=lost)
-            transaction.execute(
-                "UPDATE state SET next_doc_id = ?", (max(next_doc_id, self._last_doc_id + 1),)
-            )
+            transaction.number_documents_from(max(next_doc_id, self._last_doc_id + 1))
         writer.tidy()
 
     def _survey(self) -> None:

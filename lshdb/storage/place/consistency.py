@@ -89,7 +89,7 @@ def _stored(
 ) -> tuple[str, dict[str, Any]]:
     """Return the index's uuid, empty if it is unknown, and parameters, from the database."""
     try:
-        row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+        revision = snapshot.revision()
     except DatabaseError as error:
         raise FormatError(
             f"the database {database} holds no lshdb index", hint="restore it from a copy"
@@ -99,7 +99,7 @@ def _stored(
         number, identity = FORMAT, ""
     if number != FORMAT:
         raise refuse_format(f"the index {path}", number, way=f"lshdb upgrade {path}")
-    check_revision(None if row is None else row[0], path)
+    check_revision(revision, path)
     return identity, {
         name: _parameter(name, value, database)
         for name, value in snapshot.execute("SELECT name, value FROM parameter").fetchall()

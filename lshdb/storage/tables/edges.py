@@ -141,6 +141,12 @@ class EdgeTables:
         (last,) = self._execute("SELECT max(release_id) FROM signature_release").fetchone()
         return last or 0
 
+    def releases(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (release_id, signature_id, batch_id) of all releases, in order."""
+        return self._session.stream(
+            "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
+        )
+
     def released_since(self, release_id: int) -> Ids:
         """Return the signatures that a document left after that release, sorted."""
         rows = self._execute(
@@ -276,9 +282,35 @@ class EdgeTables:
 
     def members(self) -> Iterator[tuple[Ids, Ids]]:
         """Yield (signature ids, labels) of all clusters, in blocks, in order of signature."""
-        rows = self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
-        for signature_ids, labels in _blocks(rows, 2):  # noqa: UP028
+        for signature_ids, labels in _blocks(self.member_rows(), 2):  # noqa: UP028
             yield signature_ids, labels
+
+    def count(self) -> tuple[int, int, int]:
+        """Count edges, clusters, and the documents in these."""
+        (edges,) = self._execute("SELECT count(*) FROM edge").fetchone()
+        clusters, documents = self._execute(
+            "SELECT count(DISTINCT label), count(*) FROM cluster"
+        ).fetchone()
+        return edges, clusters, documents
+
+    def edge_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield (signature1, signature2, similarity, method) of all edges, verified, in order."""
+        rows = self._session.stream(
+            "SELECT signature1, signature2, similarity, method, checksum FROM edge ORDER BY 1, 2"
+        )
+        return (verified_row("edge", row) for row in rows)
+
+    def member_rows(self) -> Iterator[tuple[int, int]]:
+        """Yield (signature_id, label) of all clusters, in order of signature."""
+        return self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
+
+    def documents_in_clusters(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (signature_id, batch_id, number of documents) of what is clustered, in order."""
+        return self._session.stream(
+            "SELECT document.signature_id, batch_id, count(*) FROM document JOIN cluster_member "
+            "ON cluster_member.signature_id = document.signature_id "
+            "GROUP BY document.signature_id, batch_id ORDER BY 1, 2"
+        )
 
     # Writing
 

@@ -39,6 +39,7 @@ __all__ = [
     "CHECKED_TABLES",
     "CHUNK",
     "DOCUMENT_COLUMNS",
+    "IDENTITY",
     "Cursor",
     "Documents",
     "RowReader",
@@ -214,6 +215,8 @@ class Cursor:
 CHUNK = 1000
 _FIRST_ROWS = 64
 """Texts that are read before it is known how long they are."""
+IDENTITY = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
+"""What an index says of itself: columns of ``state``."""
 DOCUMENT_COLUMNS = ", ".join([field.name for field in fields(StoredDocument)] + ["checksum"])
 BATCH_COLUMNS = ", ".join(
     [field.name for field in fields(StoredBatch) if field.default is MISSING] + ["checksum"]
@@ -511,7 +514,49 @@ class RowReader:
         statement = "SELECT DISTINCT name FROM document_field ORDER BY name LIMIT ?"
         return [name for (name,) in self.execute(statement, (most,))]
 
+    def kept_fields(self) -> Iterator[tuple[Any, ...]]:
+        """Yield (doc_id, fields) of all documents that have some, verified, in order."""
+        rows = self.session.stream("SELECT doc_id, fields, checksum FROM kept_field ORDER BY 1")
+        return (verified_row("kept_field", row) for row in rows)
+
+    # The whole index
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the index says of itself: one of ``IDENTITY`` to its value."""
+        row = self.execute(f"SELECT {', '.join(IDENTITY)} FROM state").fetchone()
+        return dict(zip(IDENTITY, row, strict=True))
+
+    def revision(self) -> str | None:
+        """Return the revision of the schema; None if nothing says it."""
+        row = self.execute("SELECT version_num FROM alembic_version").fetchone()
+        return row[0] if row else None
+
+    def n_documents(self) -> int:
+        """Return the number of documents, from what each batch added and removed."""
+        (count,) = self.execute(
+            "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
+            "FROM batch"
+        ).fetchone()
+        return int(count)
+
+    def count_documents(self) -> tuple[int, int, int]:
+        """Count documents, those with a signature, and the signatures that they have."""
+        documents, signed, distinct = self.execute(
+            "SELECT count(*), count(signature_id), count(DISTINCT signature_id) FROM document"
+        ).fetchone()
+        return documents, signed, distinct
+
+    def count_characters(self) -> int:
+        """Return the sum of the lengths of all documents."""
+        (count,) = self.execute("SELECT coalesce(sum(n_chars), 0) FROM document").fetchone()
+        return int(count)
+
     # Batches
+
+    def count_batches(self) -> int:
+        """Return the number of batches."""
+        (count,) = self.execute("SELECT count(*) FROM batch").fetchone()
+        return int(count)
 
     def batches(self) -> list[StoredBatch]:
         """Return all batches, oldest first; raise a DamageError for a damaged one."""

@@ -172,8 +172,12 @@ class WriteTransaction:
 
         if len(columns[0]):
             self.session.insert_columns(document.name, document.columns.keys(), columns)
-            self.snapshot.next_doc_id += len(columns[0])
-            self.execute("UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id,))
+            self.number_documents_from(self.snapshot.next_doc_id + len(columns[0]))
+
+    def number_documents_from(self, doc_id: int) -> None:
+        """Let the next document have this number, or a later one."""
+        self.snapshot.next_doc_id = doc_id
+        self.execute("UPDATE state SET next_doc_id = ?", (doc_id,))
 
     def replace_documents(self, columns: Sequence[Sequence[Any]]) -> None:
         """Update rows of ``document`` by ``doc_id``; columns as for :meth:`insert_documents`."""

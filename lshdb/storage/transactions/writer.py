@@ -158,8 +158,7 @@ class Writer:
                 store.check_banding(snapshot)
             else:
                 snapshot = opened.enter_context(store.reading())
-            revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
-            check_revision(revision[0] if revision else None, store.directory.path)
+            check_revision(snapshot.revision(), store.directory.path)
             if self._needs_signatures or snapshot.has_signatures:
                 snapshot.check_row_files(is_writer=True)
             self._began = snapshot.n_signatures
