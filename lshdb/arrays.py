@@ -133,7 +133,7 @@ def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -
 
 @functools.cache
 def _counter() -> Callable[[NDArray[Any]], NDArray[np.uint8]]:
-    """Return what counts the set bits of each number, or of each of its bytes.
+    """Return a function that counts the set bits of each number, or of each of its bytes.
 
     NumPy has a function for it since 2.0.
     """

@@ -28,7 +28,7 @@ _clean_ups: list[Callable[[], None]] = []
 
 
 class Stopped(BaseException):
-    """Nobody waits for a worker any more; never seen outside ``threads.py``."""
+    """The result of a worker is no longer needed; never seen outside ``threads.py``."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -47,7 +47,7 @@ def until(stop: threading.Event) -> Iterator[None]:
 
 
 def stop_if_told() -> None:
-    """End the work of this thread if nobody waits for its result any more.
+    """End the work of this thread if its result is no longer needed.
 
     Call it between steps of long work, as the kernel does.
 
@@ -61,7 +61,7 @@ def stop_if_told() -> None:
 
 
 def note_interruption(interruption: KeyboardInterrupt | None) -> None:
-    """Remember what a signal's handler is about to raise; see :func:`dropped`."""
+    """Remember the interrupt that a signal's handler is about to raise; see :func:`dropped`."""
     global _interruption
     _interruption = interruption
 

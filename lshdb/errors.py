@@ -85,7 +85,7 @@ _OF_THE_SYSTEM = {
 
 
 def system_hint(error: OSError) -> str | None:
-    """Return what to do about an error that has nothing to do with the file itself, else None."""
+    """Return a hint for an error of the system, not of the file; None for others."""
     return _OF_THE_SYSTEM.get(error.errno or 0)
 
 
@@ -263,7 +263,7 @@ class LshdbWarning(UserWarning):
 
 
 class RecallWarning(LshdbWarning):
-    """The threshold is lower than the index was made for, so it finds few of those pairs."""
+    """The threshold is lower than the index's own, so only part of the pairs is found."""
 
 
 class UncheckedWarning(LshdbWarning):

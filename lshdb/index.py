@@ -778,7 +778,7 @@ class Index:
         return self._handle.ask(diff_documents, key1, key2, body)
 
     def explain_page(self, key1: str, key2: str | None = None, *, body: Body | None = None) -> str:
-        """Return what :meth:`explain` and :meth:`diff` say as one page of HTML.
+        """Return one HTML page with the results of :meth:`explain` and :meth:`diff`.
 
         The page needs no other file and no network.
 
@@ -833,7 +833,7 @@ class Index:
         return self._handle.ask(show_document, key)
 
     def texts(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return the stored texts of documents by key, to go with what a listing found.
+        """Return the stored texts of documents by key, for example of the pairs of a listing.
 
         Parameters
         ----------
@@ -868,7 +868,7 @@ class Index:
         return self._handle.ask(fields_of_keys, keys)
 
     def vote(self, hits: Iterable[Hit], field: str) -> list[Vote]:
-        """Classify by the nearest documents: return what they say of a kept field, most first.
+        """Classify by the nearest documents: return their values of a kept field, most votes first.
 
         Parameters
         ----------
@@ -1145,7 +1145,7 @@ class Index:
         *,
         lock_timeout: float = 60.0,
     ) -> Cursor:
-        """Set a cursor to what its reader has seen, or make it.
+        """Set a cursor to the batch that its reader has seen; a new name makes a cursor.
 
         Read with ``since="@name"``, keep what you read, then advance: if anything fails before,
         the next reading gives the same pairs again. So each pair is given at least once.
@@ -1243,13 +1243,13 @@ class Index:
         )  # fmt: skip
 
     def edge_state(self) -> EdgeState | None:
-        """Return what the stored edges cover; None if none were ever stored."""
+        """Return threshold and newest batch of the stored edges; None if none were ever stored."""
         from lshdb.clusters.update import edge_state
 
         return self._handle.ask(edge_state)
 
     def loss(self, *, threshold: float | None = None) -> Loss | None:
-        """Return what was lost because large buckets were linked instead of compared.
+        """Estimate the pairs that were lost because large buckets were linked instead of compared.
 
         The loss is the share of near-duplicate pairs that :meth:`clusters`, :meth:`dedup` and
         :meth:`neighbors` do not know. The documents of such a pair may still share a cluster,
@@ -1780,7 +1780,7 @@ class Index:
         )  # fmt: skip
 
     def batches(self) -> list[StoredBatch]:
-        """Return all batches, oldest first; each says what was added when."""
+        """Return all batches, oldest first, with their times and counts."""
         return self._handle.ask(list_batches)
 
     def stats(
@@ -1853,7 +1853,7 @@ class Index:
         lock_timeout: float = 60.0,
         on_progress: Callable[[int], None] | None = None,
     ) -> ReportResult:
-        """Write pages of HTML that show what is in the index and what it finds.
+        """Write HTML pages about the contents of the index and the pairs that it finds.
 
         They have no need of a server or a network: what was added when, the S-curve with measured
         recall, candidates by similarity, pairs near the threshold to be marked by hand, hot

@@ -237,7 +237,7 @@ class Task(Generic[_Item, _Result]):
         return self._done.result()
 
     def run_for_others(self) -> None:
-        """Do the work, and raise at once what is no error of it: an interrupt, or the end."""
+        """Do the work; raise an interrupt at once, and leave other errors to the result."""
         self.run()
         error = self._done.exception() if self._done.done() else None
         if error is not None and not isinstance(error, Exception):

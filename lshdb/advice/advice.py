@@ -124,7 +124,7 @@ class ExamplePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Parameters for an aim, and what they would find and cost.
+    """Parameters for an aim, with their yield and cost.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRow:
-    """What labels say of one threshold.
+    """Agreement of labels with one threshold.
 
     Attributes
     ----------

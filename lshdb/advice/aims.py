@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What somebody wants to find.
+    """A purpose that parameters can be proposed for.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ _EMPTIER = 0.75
 
 
 def aims() -> dict[str, Aim]:
-    """Return what :func:`lshdb.advise` proposes parameters for, by name."""
+    """Return the aims that :func:`lshdb.advise` knows, by name."""
     return dict(AIMS)
 
 
@@ -206,7 +206,7 @@ def choice_of(
     counts: SimilarityCounts,
     command: Sequence[str],
 ) -> Choice:
-    """Say what an index for a threshold and the counted shingles would find and cost.
+    """Estimate yield and cost of an index with a threshold and the counted shingles.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def choice_of(
 
 
 def _words(choice: Choice, counts: SimilarityCounts) -> str:
-    """Say in sentences what a choice finds and costs."""
+    """Describe yield and cost of a choice in sentences."""
     is_exact = counts.compared == counts.documents
     pairs = f"{choice.pairs:,.0f} pairs" if choice.pairs else "No pairs"
     if not is_exact:

@@ -38,7 +38,7 @@ def word_differences(
 
 
 def _changes(diff: TextDiff) -> list[tuple[int, int]]:
-    """Return the first part of each change, and the one after its last."""
+    """Return the first part of each change, and the part after its last."""
     changes: list[tuple[int, int]] = []
     for place, part in enumerate(diff.parts):
         if part.kind == "same":

@@ -166,7 +166,7 @@ def agreement(labels: Labels, bodies: Mapping[str, Any], family: Family) -> Labe
 
 
 def best_agreement(agreements: Sequence[LabelAgreement]) -> LabelAgreement:
-    """Return the one of the highest F1; of equals the first."""
+    """Return the agreement with the highest F1; the first if several have it."""
     return max(agreements, key=lambda agreement: max(row.f1 for row in agreement.rows))
 
 

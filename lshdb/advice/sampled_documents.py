@@ -32,7 +32,7 @@ _TOLD = 10_000
 
 @dataclass(slots=True)
 class DocumentSample:
-    """Documents that were drawn, and those that were named.
+    """Documents of a random sample, and the documents that labels name.
 
     Attributes
     ----------

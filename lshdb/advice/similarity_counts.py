@@ -124,7 +124,7 @@ class SimilarityCounts:
         return self._interval(int(self.seen[first:].sum()), int(self.dependent[place]))
 
     def means(self) -> tuple[Floats, Floats]:
-        """Return similarities, and the pairs of the corpus at each; 0 for those below 0.01."""
+        """Return similarities, and the pairs of the corpus at each; 0 below 0.01."""
         middles = np.append(np.arange(_FINE) / _FINE + 0.5 / _FINE, 1.0)
         middles[0] = 0.0
         numbers = self.seen.astype(np.float64) * self.scale
@@ -227,7 +227,7 @@ class _ShingleSets:
         return sets.first(fitting[0].stop) if fitting else sets
 
     def first(self, m: int) -> _ShingleSets:
-        """Return those of the first m documents."""
+        """Return the sets of the first m documents."""
         return _ShingleSets(self.hashes[: int(self.counts[:m].sum())], self.counts[:m])
 
     def fitting(self, meetings: int) -> int:

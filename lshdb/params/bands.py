@@ -63,7 +63,7 @@ def candidate_probability(agreement: float, bands: int, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """How similar the other documents are to one, most of which are unrelated to it.
+    """How similar the other documents, most of them unrelated, are to one.
 
     Attributes
     ----------

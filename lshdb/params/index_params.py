@@ -366,7 +366,7 @@ def check_num_perm(value: object, scheme: str) -> None:
 
 
 def check_recall(recall: object, *, may_be_1: bool = False) -> None:
-    """Refuse what is no promised probability; 1 is one only where all texts may be compared."""
+    """Refuse a recall that cannot be promised; 1 needs a comparison of all texts."""
     recall = plain_number(recall)
     is_whole = may_be_1 and isinstance(recall, int | float) and recall == 1
     is_part = isinstance(recall, int | float) and 0.0 < recall < 1.0
@@ -478,7 +478,7 @@ _HINTS = {
 def check_expected(
     path: object, params: IndexParams, expected: Mapping[str, Any], *, facts: Mapping[str, Any]
 ) -> None:
-    """Compare the expected parameters with those of an index.
+    """Compare the expected parameters with the stored ones.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ _STEPS = 200
 
 
 def _boilerplate(curve: Curve, threshold: float) -> Levels:
-    """Return that of sets that share boilerplate: exponential similarities, with mean 0.05."""
+    """Return the background of sets that share boilerplate: exponential, with mean 0.05."""
     width = threshold / _STEPS
     for step in range(_STEPS):
         level = (step + 0.5) * width
@@ -302,7 +302,7 @@ def _boilerplate(curve: Curve, threshold: float) -> Levels:
 
 
 def _word_vectors(curve: Curve, threshold: float) -> Levels:
-    """Return that of word vectors: cosines are normal about 0.1, with deviation 0.15."""
+    """Return the background of word vectors: normal about 0.1, with deviation 0.15."""
     width = (threshold + 1.0) / _STEPS
     scale = 0.15 * math.sqrt(2.0 * math.pi)
     for step in range(_STEPS):
@@ -312,20 +312,20 @@ def _word_vectors(curve: Curve, threshold: float) -> Levels:
 
 
 def _random_bits(curve: Curve, threshold: float) -> Levels:
-    """Return that of random bits, of which half differ."""
+    """Return the background of random bits: half of them differ."""
     (half,) = curve.levels(np.array([0.5])).tolist()
     yield min(half, threshold), TYPICAL_DOCUMENTS
 
 
 def _multiples(curve: Curve, threshold: float) -> Levels:
-    """Return one in which most are at four times the threshold, and 1 % at twice the threshold."""
+    """Return a background of four times the threshold, with 1 % at twice the threshold."""
     yield 4.0 * threshold, 0.99 * TYPICAL_DOCUMENTS
     yield 2.0 * threshold, 0.01 * TYPICAL_DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A metric: everything that tells it from the others, except what its families do.
+    """A metric: all that distinguishes it from the others, except the code of its families.
 
     Attributes
     ----------

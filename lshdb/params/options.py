@@ -65,7 +65,7 @@ def _names(is_of: Callable[[Metric], bool], last: str = ", ") -> str:
 
 
 def _said(text: str, metavar: str | None = None) -> dict[str, str | None]:
-    """Return what the command line's help says about a field."""
+    """Return the help text of a field, for the command line."""
     return {"help": text, "metavar": metavar}
 
 
@@ -262,7 +262,7 @@ class Parameters(TypedDict, total=False):
 
 
 class ExpectedParameters(Parameters, total=False):
-    """What :meth:`lshdb.Index.open` can expect of an index."""
+    """Parameters that :meth:`lshdb.Index.open` can expect of an index."""
 
     normalisation: str
     text_rules: int
@@ -382,7 +382,7 @@ def _most_slots(scheme: Scheme) -> int:
 
 
 def _slots_for(scheme: Scheme, used: int, *, is_estimate: bool) -> int:
-    """Return the slots of a signature: those used by bands, or more if no texts are stored."""
+    """Return the slots of a signature: as many as the bands use, or more if no texts are stored."""
     if scheme.slot_bits == 1:
         return max(_LEAST_BITS * (4 if is_estimate else 1), -(-used // 32) * 32)
     if not scheme.is_projected:
@@ -452,7 +452,7 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
 
 
 def _normalisation(options: CreateOptions, unit: str) -> str:
-    """Return the unit's own steps plus those that options add, minus those they remove."""
+    """Return the steps of the unit, with the changes that the options ask for."""
     if options.digits not in ("keep", "zero"):
         raise ParameterError(f'digits is {options.digits!r}; expected "keep" or "zero"')
     steps = set(parse_steps(UNITS[unit].normalisation))

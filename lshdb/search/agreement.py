@@ -44,7 +44,7 @@ _RANGE = re.compile(r"\s*([^\W\d_]*)(\d+)\s*[-‐-―−]+\s*([^\W\d_]*)(\d+)\s*
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the fields of a pair must be like.
+    """Conditions on the kept fields of a pair.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Agreement:
 def check_agreement(
     store: Store, agree: str | Iterable[str], differ: str | Iterable[str]
 ) -> Agreement | None:
-    """Return what is asked of the fields of pairs; None if nothing is.
+    """Return the conditions on fields of pairs; None if there are none.
 
     Raises
     ------

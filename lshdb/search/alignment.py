@@ -35,7 +35,7 @@ _MOST_CACHED = 1_000_000
 
 
 class Span(NamedTuple):
-    """Words of two texts that stand side by side: the first, and the one after the last."""
+    """Words of two texts that stand side by side; each last word is left out."""
 
     first1: int
     last1: int
@@ -167,7 +167,7 @@ class Aligner:
             reach *= 2
 
     def _may_go_on(self, span: Span, around: Span, whole: Span) -> bool:
-        """Return whether a passage ends so near to the end of what was compared."""
+        """Return whether a passage may go on beyond the compared words."""
         room = self._window // 2
         before = (span.first1 - around.first1 < room and around.first1 > 0) or (
             span.first2 - around.first2 < room and around.first2 > 0
@@ -274,7 +274,7 @@ def _is_covered(span: Span, spans: Sequence[Span]) -> bool:
 
 
 def merge_blocks(blocks: Iterable[Area]) -> list[Area]:
-    """Join blocks that overlap or touch in both texts, as those along one passage do."""
+    """Join blocks that overlap or touch in both texts, as the windows of one passage do."""
     merged: list[Area] = []
     grown: list[Area] = []
     for block in sorted(blocks):

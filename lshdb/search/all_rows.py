@@ -43,7 +43,7 @@ class AllBodies(Protocol):
     """Compares all stored bodies of an index with some."""
 
     def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
-        """Yield what is at a level or above for some signatures, by default all, in order.
+        """Yield the signatures at a level or above for each asking one, by default all, in order.
 
         A signature is found for itself, too.
 
@@ -179,7 +179,7 @@ class _AllWeights:
         return range(len(self._blocks))
 
     def _block(self, number: int) -> tuple[_Weights, Any]:
-        """Return the bodies of a block and their elements; those of an only block are kept."""
+        """Return the bodies of a block and their elements; a block that is the only one is kept."""
         if self._only is not None:
             return self._only
         bodies = self._read(self._ids[self._blocks[number]])
@@ -232,7 +232,7 @@ def _columns(parts: Iterable[tuple[Ids, Ids, Floats]]) -> tuple[Ids, Ids, Floats
 
 
 def _in_order(asking: Ids, parts: Iterable[tuple[Ids, Ids, Floats]]) -> Shared:
-    """Return what blocks gave, in order of who asks."""
+    """Merge the results of blocks, in order of the asking rows."""
     places, ids, levels = _columns(parts)
     order = np.argsort(places, kind="stable")
     return Shared(asking, places[order], ids[order], levels[order])

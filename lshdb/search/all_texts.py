@@ -88,7 +88,7 @@ class TextSets:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What some texts share with all.
+    """Levels between some texts and all stored ones.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class AllTexts:
         self._only: SetTable | None = None
 
     def sharing_with(self, ids: Ids | None = None, **wish: Any) -> Iterator[Shared]:
-        """Yield for the texts of some signatures, by default of all, what :meth:`sharing` does."""
+        """Do what :meth:`sharing` does for the texts of some signatures, by default of all."""
         if ids is None and len(self._blocks) == 1:
             self._held = self._held or self._read(self.ids)
             yield from self.sharing(self._held, **wish)
@@ -194,7 +194,7 @@ class AllTexts:
     def sharing(
         self, asking: TextSets, *, most: int | None = None, **wish: Any
     ) -> Iterator[Shared]:
-        """Yield for some texts what shares shingles with them, themselves included.
+        """Yield for each text the stored texts that share shingles with it, itself included.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ def _in_order(sets: TextSets) -> TextSets:
 
 
 def _best(results: Sequence[Shared], most: int | None) -> Shared:
-    """Return the best of what blocks gave for the same texts, with all as good as the last."""
+    """Merge the results of blocks for the same texts: the best, and all that tie with the last."""
     places = np.concatenate([shared.places for shared in results])
     ids = np.concatenate([shared.ids for shared in results])
     levels = np.concatenate([shared.levels for shared in results])

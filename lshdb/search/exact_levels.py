@@ -98,7 +98,7 @@ class TextSource(Protocol):
         """Return the length of a document from its row; None if there is no row."""
 
     def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
-        """Return what unpacks some of the texts that were read last."""
+        """Return the codec of these texts, which were read last."""
 
 
 class _TwoSources:
@@ -111,7 +111,7 @@ class _TwoSources:
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
     ) -> Iterator[list[tuple[int, int, str, bytes]]]:
-        """Yield those of the first index, then those of the second."""
+        """Yield the bodies of the first index, then of the second."""
         for side, source in enumerate(self._sources):
             ids = [number >> 1 for number in signature_ids if number & 1 == side]
             for rows in source.packed_bodies_of_signatures(ids, n_bytes=n_bytes):
@@ -302,7 +302,7 @@ class _SetCache:
         self._bytes_filled += hashes.nbytes
 
     def fitting(self, n_bytes: int) -> int:
-        """Return how many sets as large as those so far take so many bytes."""
+        """Estimate how many sets fit into some bytes, by the mean size of those stored so far."""
         return n_bytes * self._n_filled // max(1, self._bytes_filled)
 
     def compare(self, left: Ids, right: Ids) -> NDArray[np.float64]:

@@ -105,7 +105,7 @@ class PairCount:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a cap on buckets costs: pairs of documents that are not found because of it.
+    """Pairs of documents that are not found because of a cap on buckets.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class DocumentCounts:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, since: int | None = None) -> DocumentCounts:
-        """Count those of an index; with ``since``, documents from that batch on are new."""
+        """Count the documents of an index; with ``since``, those from that batch on are new."""
         with_document = np.ones(snapshot.n_signatures, dtype=np.int64)
         with_document[snapshot.edges.dead()] = 0
         ids, counts = snapshot.copy_counts()
@@ -215,7 +215,7 @@ class PairFrame:
         self._columns: list[tuple[Ids, Ids, NDArray[np.float64]]] = []
 
     def add(self, buckets: Buckets) -> None:
-        """Add some buckets; those without a pair only count as added."""
+        """Add buckets; a bucket without a pair only counts as added."""
         buckets = buckets.chosen(np.flatnonzero(buckets.sizes > 0))
         if not len(buckets.keys):
             return
@@ -269,7 +269,7 @@ def lost_by(
     method: str,
     seed: int = 0,
 ) -> PairCount | None:
-    """Estimate pairs of documents that a search left out, with those in groups of copies."""
+    """Estimate the pairs of documents that a search left out, exact copies included."""
     lost = estimate_pairs(
         snapshot, family, large,
         threshold=threshold, method=method, found_by="another bucket", seed=seed,
@@ -287,7 +287,7 @@ def remember_loss(store: Store, state: EdgeState, loss: Loss) -> None:
 
 
 def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Loss | None:
-    """Return what large buckets cost the stored pairs; see :meth:`lshdb.Index.loss`."""
+    """Estimate the stored pairs that large buckets hide; see :meth:`lshdb.Index.loss`."""
     lowest = level_of(store.params, threshold)
     with store.reading() as snapshot:
         state = snapshot.edges.state()
@@ -314,7 +314,7 @@ def stored_loss(
     tables: EdgeTables | None = None,
     seed: int = 0,
 ) -> Loss | None:
-    """Estimate what the stored pairs lack because large buckets were joined through leaders.
+    """Estimate the pairs that are missing because large buckets were joined through leaders.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ class _LostPairs:
     # All pairs
 
     def _counted(self, chosen: Ids) -> PairCount:
-        """Compare all pairs by signature, and draw only from those whose texts must be read."""
+        """Compare all pairs by signature; draw a sample of the pairs whose texts must be read."""
         names = [np.empty(0, dtype=np.uint64)]
         for start in range(0, len(chosen), _KEYS):
             buckets = self._read(self._keys[chosen[start : start + _KEYS]])

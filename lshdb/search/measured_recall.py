@@ -62,7 +62,7 @@ _KEPT = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSlice:
-    """What was found of the pairs of some similarities.
+    """Measured recall of the pairs within a range of similarities.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def measure_recall(
     workers: int | None,
     on_progress: Callable[[int], None] | None,
 ) -> MeasuredRecall:
-    """Measure what is found; see :meth:`lshdb.Index.recall`."""
+    """Measure recall; see :meth:`lshdb.Index.recall`."""
     params = store.params
     if sample is not None:
         check_whole("sample", sample, 1)
@@ -236,7 +236,7 @@ def recall_of(
     workers: int = 1,
     on_progress: Callable[[int], None] | None = None,
 ) -> MeasuredRecall:
-    """Measure what is found in one state, by default at the index's own threshold."""
+    """Measure the recall of one state, by default at the index's own threshold."""
     params = family.params
     level = params.level if level is None else level
     if edges is None:
@@ -264,7 +264,7 @@ def recall_of(
 
 
 def _lowest(params: IndexParams, level: float) -> float:
-    """Return the lowest level that is measured if nobody names one."""
+    """Return the lowest level that is measured by default."""
     if params.kind.is_distance:
         return 2.0 * level or -1.0
     return max(level - _REACH, params.kind.lowest or _WIDTH)
@@ -331,7 +331,7 @@ class _Measuring:
         self.promise = self._params.recall if is_within else self._params.recall_at(value)
 
     def measure(self, on_progress: Callable[[int], None] | None) -> None:
-        """Compare what was drawn with all, some documents at a time."""
+        """Compare the drawn documents with all, a block at a time."""
         self._count_copies()
         bodies = all_bodies(
             self._snapshot, self._family, self._ids, workers=self._workers, memory=self._memory // 2
@@ -366,7 +366,7 @@ class _Measuring:
         self._expected[-1] += float(pairs.sum())
 
     def _compare(self, parts: list[Shared]) -> None:
-        """Ask the index for the pairs that there are, and add up what it finds."""
+        """Look for the true pairs in the index, and count those that it finds."""
         asking = np.concatenate([shared.asking for shared in parts])
         ones = np.concatenate([shared.asking[shared.places] for shared in parts])
         twos = np.concatenate([shared.ids for shared in parts])

@@ -147,11 +147,11 @@ class SignaturePairs(Protocol):
 
     @property
     def left(self) -> Ids:
-        """The ones."""
+        """The first signature of each pair."""
 
     @property
     def right(self) -> Ids:
-        """The others."""
+        """The second signature of each pair."""
 
     @property
     def similarities(self) -> NDArray[np.float64]:

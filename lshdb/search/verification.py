@@ -297,7 +297,7 @@ def has_signatures(store: Store) -> bool:
 
 
 def _recall_below(params: IndexParams, value: float) -> str:
-    """Return in words what is found beyond the threshold of an index."""
+    """Say how many pairs beyond the threshold of an index are found."""
     what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
     recall = params.recall_at(value)
     return (
@@ -338,7 +338,7 @@ def least_share(params: IndexParams, method: str, threshold: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _least_count(num_perm: int, share: float) -> int:
-    """Return the smallest whole number of which the share of ``num_perm`` is no less."""
+    """Return the smallest count of slots whose share of ``num_perm`` is at least this."""
     count = max(0, math.ceil(share * num_perm) - 1)
     while count / num_perm < share:
         count += 1
@@ -432,7 +432,7 @@ class Points(ABC):
 
     @abstractmethod
     def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
-        """Return the points of some signatures, each of which a document has.
+        """Return the points of signatures; each signature has a document.
 
         Parameters
         ----------
@@ -449,7 +449,7 @@ class Points(ABC):
     def levels(
         self, family: Family, point: Point, signature_ids: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return the exact levels of one point and some signatures, each of which a document has.
+        """Return the exact levels of one point and signatures; each signature has a document.
 
         Raises
         ------

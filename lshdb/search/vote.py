@@ -81,7 +81,7 @@ def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -
 
 
 def _name(value: Any) -> bytes:
-    """Return what tells values apart, whatever their type."""
+    """Return a text that is different for different values of any type."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 

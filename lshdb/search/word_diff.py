@@ -134,7 +134,7 @@ class TextDiff:
         return self.text1[part.start1 : part.end1], self.text2[part.start2 : part.end2]
 
     def hunks(self, *, context: int = 8) -> list[tuple[DiffPart, ...]]:
-        """Return what differs, with some words that are equal around it.
+        """Return the differences, each with some equal words around it.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class _EqualRun(NamedTuple):
 
 
 def readable_text(body: Any) -> str:
-    """Return a body as people read it: tokens joined with blanks, those of a set one a line.
+    """Return a body as people read it: tokens joined with blanks, or one a line for a set.
 
     Parameters
     ----------
@@ -477,7 +477,7 @@ def _common(left: Ids, right: Ids) -> list[_EqualRun] | None:
 
 
 def _without_scraps(runs: Sequence[_EqualRun], n1: int, n2: int) -> list[_EqualRun]:
-    """Leave out short runs that are shorter than what changed before and behind them."""
+    """Leave out runs that are shorter than the changes on both sides of them."""
     long_runs = [_EqualRun(0, 0, 0)]
     for run in [*runs, _EqualRun(n1, n2, 0)]:
         while len(long_runs) > 1:
