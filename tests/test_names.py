@@ -22,9 +22,7 @@ CEILINGS = {
     "dataset": 0.07,
     "documents": 0.06,
     "ingest": 0.12,
-    "kernel": 0.04,
     "search": 0.04,
-    "signatures": 0.03,
     "spark": 0.12,
     "storage": 0.05,
 }

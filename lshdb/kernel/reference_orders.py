@@ -28,16 +28,16 @@ def sort_orders(keys: Any, n_orders: int, planes: Any) -> None:
 
 def find_keys(orders: list[Place], keys: Any, limit: int, counts: Any) -> bytes:
     """Return the signatures below a limit in some buckets, one bucket after the other."""
-    asked = np.frombuffer(keys, np.int64)
+    bucket_keys = np.frombuffer(keys, np.int64)
     numbers, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for source, n, n_orders, first in orders:
         planes, sums = _parts(source, n_orders, n)
-        bands = bands_of(asked)
+        bands = bands_of(bucket_keys)
         bands = np.where(bands == CONTENT_BAND, n_orders - 1, bands)
-        bands[(bands_of(asked) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
+        bands[(bands_of(bucket_keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
         for band in range(n_orders):
             of_band = np.flatnonzero(bands == band)
-            buckets = buckets_of(asked[of_band]).astype(_WORD)
+            buckets = buckets_of(bucket_keys[of_band]).astype(_WORD)
             starts = np.searchsorted(planes[0, band], buckets, "left")
             sizes = np.searchsorted(planes[0, band], buckets, "right") - starts
             if band == n_orders - 1 and len(sums):
@@ -50,7 +50,7 @@ def find_keys(orders: list[Place], keys: Any, limit: int, counts: Any) -> bytes:
             members.append(first + rows[first + rows < limit])
     number = np.concatenate(numbers)
     order = np.argsort(number, kind="stable")
-    np.frombuffer(counts, np.int64)[:] = np.bincount(number, minlength=len(asked))
+    np.frombuffer(counts, np.int64)[:] = np.bincount(number, minlength=len(bucket_keys))
     return np.concatenate(members)[order].tobytes()
 
 

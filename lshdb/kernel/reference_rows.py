@@ -51,15 +51,15 @@ def _agreement(
     """Return equal slots, agreeing bands, and the first of them or -1, of rows side by side."""
     results = [np.empty(len(left), dtype=np.int64) for _ in range(3)]
     for begin in range(0, len(left), _AT_ONCE):
-        some = slice(begin, begin + _AT_ONCE)
-        same = left[some] == right[some]
+        chunk = slice(begin, begin + _AT_ONCE)
+        same = left[chunk] == right[chunk]
         if is_bits:
-            differing = (left[some] ^ right[some]).view(np.uint8)
+            differing = (left[chunk] ^ right[chunk]).view(np.uint8)
             same = np.unpackbits(differing, axis=1, bitorder="little") == 0
         agree = same[:, : bands * height].reshape(-1, bands, height).all(axis=2)
         first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
-        results[0][some], results[1][some] = same.sum(axis=1), agree.sum(axis=1)
-        results[2][some] = first
+        results[0][chunk], results[1][chunk] = same.sum(axis=1), agree.sum(axis=1)
+        results[2][chunk] = first
     return results[0], results[1], results[2]
 
 
@@ -73,8 +73,8 @@ def _compare(
         n_rows = len(words_of_rows) // words
         numbers = np.frombuffer(ids, np.int64)
         sides.append(_rows_of(words_of_rows, 0, n_rows, words, numbers))
-    found = _agreement(sides[0], sides[1], bands, height, is_bits=is_bits)
-    for result, values in zip(into, found, strict=True):
+    agreement = _agreement(sides[0], sides[1], bands, height, is_bits=is_bits)
+    for result, values in zip(into, agreement, strict=True):
         np.frombuffer(result, np.int32)[:] = values
 
 
@@ -102,11 +102,11 @@ def compare_found(
 ) -> list[tuple[int, int, int]]:  # fmt: skip
     """Compare a row with some others: those that agree in a band and have ``least`` equal slots."""
     numbers = np.unique(np.frombuffer(ids, np.int64))
-    others = _rows_of(source, offset, n_rows, words, numbers)
-    own = np.broadcast_to(np.frombuffer(row, SLOT), others.shape)
-    equal, matched, _ = _agreement(own, others, bands, height, is_bits=is_bits)
+    compared = _rows_of(source, offset, n_rows, words, numbers)
+    own = np.broadcast_to(np.frombuffer(row, SLOT), compared.shape)
+    equal, matched, _ = _agreement(own, compared, bands, height, is_bits=is_bits)
     keep = (matched > 0) & (equal >= least)
-    columns = (each[keep].tolist() for each in (numbers, equal, matched))
+    columns = (column[keep].tolist() for column in (numbers, equal, matched))
     return list(zip(*columns, strict=True))
 
 
@@ -122,11 +122,11 @@ def agreeing_pairs(
     ids, is_marked = np.frombuffer(members, np.int64), np.frombuffer(marks, np.bool_)
     if (numbers < -1).any() or (counts < 0).any() or counts.sum() > len(ids):
         raise IndexError("a bucket is outside its members, or a row outside the rows")
-    one, other = pairs_within(counts)
-    wanted = is_marked[one] | is_marked[other]
-    one, other = one[wanted], other[wanted]
-    band = np.repeat(numbers, counts)[one]
-    left, right = ids[one], ids[other]
+    place1, place2 = pairs_within(counts)
+    is_due = is_marked[place1] | is_marked[place2]
+    place1, place2 = place1[is_due], place2[is_due]
+    band = np.repeat(numbers, counts)[place1]
+    left, right = ids[place1], ids[place2]
     remembers = decided is not None and n_rows <= 2**32
     if remembers:
         table = np.frombuffer(decided, np.uint64)
@@ -135,9 +135,9 @@ def agreeing_pairs(
         fresh = np.flatnonzero((table[places] != names) | (names == 0) | (band < 0))
         left, right, band = left[fresh], right[fresh], band[fresh]
         names, places = names[fresh], places[fresh]
-    both = _rows_of(source, offset, n_rows, words, np.concatenate([left, right]))
+    rows = _rows_of(source, offset, n_rows, words, np.concatenate([left, right]))
     equal, matched, first = _agreement(
-        both[: len(left)], both[len(left) :], n_bands, height, is_bits=is_bits
+        rows[: len(left)], rows[len(left) :], n_bands, height, is_bits=is_bits
     )
     keep = (first == band) | (band < 0)
     if remembers:
@@ -146,27 +146,27 @@ def agreeing_pairs(
         keep |= (first >= 0) & (first < band)
     keep &= np.frombuffer(suffices, np.bool_)[equal]
     columns = (left, right, band, first, equal, matched)
-    return bytearray(np.stack([each[keep] for each in columns], axis=1).tobytes())
+    return bytearray(np.stack([column[keep] for column in columns], axis=1).tobytes())
 
 
 def count_in_rows(
     queries: Any, rows: Any, words: int, slot_bits: int, width: int, first: int, counts: Any
 ) -> None:
     """Count the equal slots of each query with each of some rows."""
-    asked = np.frombuffer(queries, SLOT).reshape(-1, words)
-    others = np.frombuffer(rows, SLOT).reshape(-1, words)
-    lines = np.frombuffer(counts, np.uint16).reshape(len(asked), width)
+    asking = np.frombuffer(queries, SLOT).reshape(-1, words)
+    stored = np.frombuffer(rows, SLOT).reshape(-1, words)
+    lines = np.frombuffer(counts, np.uint16).reshape(len(asking), width)
     n_slots = words * 8 * np.dtype(SLOT).itemsize if slot_bits == 1 else words
-    if n_slots > MAX_SLOTS or not 0 <= first <= width - len(others):
+    if n_slots > MAX_SLOTS or not 0 <= first <= width - len(stored):
         raise ValueError("the rows are outside the counts, or have too many slots")
-    for start in range(0, len(others), _AT_ONCE):
-        some = others[start : start + _AT_ONCE]
-        into = slice(first + start, first + start + len(some))
-        for line, query in zip(lines, asked, strict=True):
+    for start in range(0, len(stored), _AT_ONCE):
+        chunk = stored[start : start + _AT_ONCE]
+        into = slice(first + start, first + start + len(chunk))
+        for line, query in zip(lines, asking, strict=True):
             if slot_bits == 1:
-                line[into] = n_slots - count_bits(some ^ query)
+                line[into] = n_slots - count_bits(chunk ^ query)
             else:
-                line[into] = (some == query).sum(axis=1)
+                line[into] = (chunk == query).sum(axis=1)
 
 
 def rank_counts(counts: Any, least: int, best: Any) -> int:

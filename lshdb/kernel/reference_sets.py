@@ -35,18 +35,20 @@ def sketch(
         start = int(ends[begin] - sizes[begin])
         end = int(np.searchsorted(ends, start + _BLOCK_ELEMENTS))
         end = min(max(end, begin + 1), begin + _BLOCK_SETS, len(sizes))
-        some = elements[start : int(ends[end - 1])]
-        signed[begin:end] = _BY_NUMBER[scheme](some, sizes[begin:end], keys)
+        chunk = elements[start : int(ends[end - 1])]
+        signed[begin:end] = _BY_NUMBER[scheme](chunk, sizes[begin:end], keys)
         begin = end
 
 
 def count_common(left: Any, right: Any) -> int:
     """Count the values that two sorted arrays share: O(n log m) for n <= m."""
-    few, many = sorted((np.frombuffer(each, np.uint64) for each in (left, right)), key=len)
-    if not len(few):
+    smaller, larger = sorted(
+        (np.frombuffer(elements, np.uint64) for elements in (left, right)), key=len
+    )
+    if not len(smaller):
         return 0
-    places = np.minimum(np.searchsorted(many, few), len(many) - 1)
-    return int(np.count_nonzero(many[places] == few))
+    places = np.minimum(np.searchsorted(larger, smaller), len(larger) - 1)
+    return int(np.count_nonzero(larger[places] == smaller))
 
 
 def compare_sets(parts: list[Any], sets: Any, left: Any, right: Any, common: Any) -> None:
@@ -55,8 +57,10 @@ def compare_sets(parts: list[Any], sets: Any, left: Any, right: Any, common: Any
         np.frombuffer(parts[part], np.uint64)[begin : begin + size]
         for part, begin, size in np.frombuffer(sets, np.int64).reshape(-1, 3).tolist()
     ]
-    both = zip(*(np.frombuffer(each, np.int64).tolist() for each in (left, right)), strict=True)
-    counts = [count_common(values[one], values[other]) for one, other in both]
+    pairs = zip(
+        *(np.frombuffer(places, np.int64).tolist() for places in (left, right)), strict=True
+    )
+    counts = [count_common(values[first], values[second]) for first, second in pairs]
     np.frombuffer(common, np.int64)[:] = counts
 
 
@@ -92,9 +96,9 @@ def find_sharing(
     """
     firsts, members = np.frombuffer(starts, np.uint32), np.frombuffer(owners, np.uint32)
     table, n_each = np.frombuffer(values, np.uint64), np.frombuffer(sizes, np.int64)
-    elements, asked = np.frombuffer(hashes, np.uint64), np.frombuffer(counts, np.int64)
+    elements, n_own = np.frombuffer(hashes, np.uint64), np.frombuffer(counts, np.int64)
     triples = [np.empty((0, 3), dtype=np.int64)]
-    for probe, (end, size) in enumerate(zip(np.cumsum(asked), asked.tolist(), strict=True)):
+    for probe, (end, size) in enumerate(zip(np.cumsum(n_own), n_own.tolist(), strict=True)):
         own = elements[end - size : end]
         buckets = (own >> np.uint64(64 - bits)).astype(np.int64)
         met = [np.empty(0, dtype=np.int64)]
@@ -144,7 +148,7 @@ def sample_weights(
 ) -> None:
     """Sample concatenated weighted sets (``signatures/weighted.py``): 40 ns an element and slot."""
     elements, sizes = np.frombuffer(hashes, np.uint64), np.frombuffer(lengths, np.int64)
-    heavy, logarithms = (np.frombuffer(each, np.float64) for each in (weights, logs))
+    heavy, logarithms = (np.frombuffer(numbers, np.float64) for numbers in (weights, logs))
     slot_keys = np.frombuffer(keys, np.uint64).reshape(num_perm, 3).T
     signed = np.frombuffer(rows, SLOT).reshape(len(sizes), num_perm)
     owners = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)

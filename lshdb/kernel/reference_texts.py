@@ -132,8 +132,8 @@ def shingle_texts(texts: list[str], unit: int, k: int, bag: bool, counts: Any) -
 
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]:
     """Count the shingles that two texts share, and those of each."""
-    one, other = (_hashes(text, unit, k, bag) for text in (left, right))
-    return count_common(one, other), len(one), len(other)
+    first, second = (_hashes(text, unit, k, bag) for text in (left, right))
+    return count_common(first, second), len(first), len(second)
 
 
 def share_with(
@@ -142,7 +142,7 @@ def share_with(
     """Count the shingles that each text shares with a set, and those that it has."""
     point = np.sort(np.frombuffer(hashes, np.uint64))
     sets = (_hashes(text, unit, k, bag) for text in texts)
-    return [(count_common(point, other), len(other)) for other in sets]
+    return [(count_common(point, shingles), len(shingles)) for shingles in sets]
 
 
 def sign_query(

@@ -189,10 +189,10 @@ class BandOrders:
             written.
         """
         counts = np.empty(len(keys), dtype=np.int64)
-        found = kernel.find_keys(
+        ids = kernel.find_keys(
             list(places), np.ascontiguousarray(keys, dtype=np.int64), limit, counts
         )
-        return counts, np.frombuffer(found, dtype=np.int64)
+        return counts, np.frombuffer(ids, dtype=np.int64)
 
     def group(
         self, places: Sequence[Place], first: int, last: int, limit: int, *, above: int
@@ -222,8 +222,8 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        found = kernel.group_keys(list(places), first, last, limit, above)
-        keys, sizes, members = (np.frombuffer(each, dtype=np.int64) for each in found)
+        columns = kernel.group_keys(list(places), first, last, limit, above)
+        keys, sizes, members = (np.frombuffer(column, dtype=np.int64) for column in columns)
         return keys, sizes, members
 
     def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
@@ -247,5 +247,5 @@ class BandOrders:
         OSError, ValueError
             As :meth:`find` does.
         """
-        found: bytes = kernel.find_keys(places, keys, limit, bytearray(len(keys)))
-        return found
+        ids: bytes = kernel.find_keys(places, keys, limit, bytearray(len(keys)))
+        return ids

@@ -164,14 +164,14 @@ def compare_rows(
     IndexError
         A row number is out of range.
     """
-    found = Overlap(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
+    overlap = Overlap(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
     compare = kernel.compare_bits if slot_bits == 1 else kernel.compare_rows
     compare(
         left_rows, np.ascontiguousarray(left, dtype=np.int64),
         right_rows, np.ascontiguousarray(right, dtype=np.int64),
-        left_rows.shape[1], bands, rows, found.equal, found.matched, found.first,
+        left_rows.shape[1], bands, rows, overlap.equal, overlap.matched, overlap.first,
     )  # fmt: skip
-    return found
+    return overlap
 
 
 def first_agreements(
@@ -219,7 +219,7 @@ def first_agreements(
     OSError, ValueError
         The file cannot be read, or is too short.
     """
-    found = kernel.agreeing_pairs(
+    columns = kernel.agreeing_pairs(
         *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, later, suffices
     )
-    return np.frombuffer(found, dtype=np.int64).reshape(-1, 6)
+    return np.frombuffer(columns, dtype=np.int64).reshape(-1, 6)

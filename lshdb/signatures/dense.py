@@ -151,10 +151,10 @@ def _screen_euclidean(asking: NDArray[Any], least: float) -> Screen:
 
     def screen(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         wide = _wide(rows)
-        both = squares + np.einsum("ij,ij->i", wide, wide)
+        squared = squares + np.einsum("ij,ij->i", wide, wide)
         # What rounding the sums may lose, as a share of the squares that cancel.
-        most = least * least * (1.0 + SLACK) + 1e-14 * (asking.shape[1] + 10) * both
-        return may_be_near(both - 2.0 * (own @ wide.T) <= most)
+        most = least * least * (1.0 + SLACK) + 1e-14 * (asking.shape[1] + 10) * squared
+        return may_be_near(squared - 2.0 * (own @ wide.T) <= most)
 
     return screen
 

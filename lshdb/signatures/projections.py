@@ -132,11 +132,11 @@ class Projections:
             The range of vectors.
         products : ndarray of float64, shape (end - begin, num_perm)
         """
-        kept = 8 * self._num_perm * self._dim <= _KEPT_BYTES
+        is_small = 8 * self._num_perm * self._dim <= _KEPT_BYTES
         for begin, end in blocks(len(rows), 8 * max(self._dim, self._num_perm)):
             vectors = stack(rows[begin:end]).astype(np.float64)
             products = np.empty((end - begin, self._num_perm), dtype=np.float64)
-            for first, last, matrix in self._kept if kept else self._drawn():
+            for first, last, matrix in self._kept if is_small else self._drawn():
                 np.matmul(vectors, matrix.T, out=products[:, first:last])
             yield begin, end, products
 
@@ -214,9 +214,9 @@ class SideFamily(VectorFamily):
     def alternatives(self, point: NDArray[Any], level: float) -> Alternatives:
         """Return each slot's other bit with its probability: see :func:`flips`."""
         margins = self.margins(point)
-        other = flips(margins, level)
+        flipped = flips(margins, level)
         values = (margins < 0.0).astype(np.uint32)
-        return Alternatives(1.0 - other, other[:, None], values[:, None])
+        return Alternatives(1.0 - flipped, flipped[:, None], values[:, None])
 
 
 class HyperplaneFamily(SideFamily):
@@ -370,11 +370,11 @@ class StableFamily(VectorFamily):
             tails = self.tail(widths)
         below, above, far_below, far_above = tails
         same = 1.0 - below - above
-        others = np.stack([below - far_below, above - far_above], axis=1)
+        neighbours = np.stack([below - far_below, above - far_above], axis=1)
         outside = (pieces <= _LOW) | (pieces >= _HIGH)
-        same[outside], others[outside] = 1.0, 0.0
+        same[outside], neighbours[outside] = 1.0, 0.0
         values = np.stack([_as_words(pieces - 1.0), _as_words(pieces + 1.0)], axis=1)
-        return Alternatives(same, others, values)
+        return Alternatives(same, neighbours, values)
 
 
 def _as_words(pieces: Floats) -> NDArray[np.uint32]:

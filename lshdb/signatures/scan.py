@@ -77,8 +77,8 @@ def rank_counts(counts: Counts, least: int, most: int) -> tuple[NDArray[np.int64
         How many counts are at least ``least``. O(n): 2 ns each.
     """
     best = np.empty(min(most, len(counts)), dtype=np.int64)
-    found: int = kernel.rank_counts(counts, least, best)
-    return best[:found], found
+    n_ranked: int = kernel.rank_counts(counts, least, best)
+    return best[:n_ranked], n_ranked
 
 
 def least_equal(equal: float, n_slots: int, recall: float) -> int:
@@ -117,15 +117,15 @@ def _tails(equal: float, n_slots: int) -> NDArray[np.float64]:
     numbers = np.arange(n_slots + 1)
     logs = _log_choices(n_slots) + numbers * math.log(equal)
     logs += (n_slots - numbers) * math.log1p(-equal)
-    found: NDArray[np.float64] = np.minimum(np.cumsum(np.exp(logs)[::-1])[::-1], 1.0)
-    found[0] = 1.0
-    return found
+    tails: NDArray[np.float64] = np.minimum(np.cumsum(np.exp(logs)[::-1])[::-1], 1.0)
+    tails[0] = 1.0
+    return tails
 
 
 @functools.lru_cache(maxsize=8)
 def _log_choices(n: int) -> NDArray[np.float64]:
     """Return the logarithms of the binomial coefficients of n (float64, shape (n + 1,))."""
     factorials = np.array([math.lgamma(number + 1.0) for number in range(n + 1)])
-    found: NDArray[np.float64] = factorials[n] - factorials - factorials[::-1]
-    found.flags.writeable = False
-    return found
+    choices: NDArray[np.float64] = factorials[n] - factorials - factorials[::-1]
+    choices.flags.writeable = False
+    return choices

@@ -197,16 +197,16 @@ class SetFamily(Family):
 
     def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:
         """Return Jaccard similarities; 0 for a content without shingles."""
-        if any(not isinstance(one, str) or len(one) > _LONG for one in contents):
+        if any(not isinstance(content, str) or len(content) > _LONG for content in contents):
             return super().levels_with(query, contents)
         shingler, size = self.shingler, self.size(query.point)
         unit = unit_number(shingler.unit, shingler.k)
         shared = kernel.share_with(query.point, list(contents), *unit, shingler.bag)
-        return [common / (size + other - common) for common, other in shared]
+        return [common / (size + size2 - common) for common, size2 in shared]
 
     def levels(self, left: Sequence[Hashes], right: Sequence[Hashes]) -> NDArray[np.float64]:
         """Return Jaccard similarities |A n B| / |A u B|; 0 if both are empty."""
-        return np.array([exact_similarity(*both) for both in zip(left, right, strict=True)])
+        return np.array([exact_similarity(*pair) for pair in zip(left, right, strict=True)])
 
     def compare(self, left: Any, right: Any) -> float:
         """Return the Jaccard similarity of two contents."""
@@ -260,10 +260,10 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
     runs of characters that do not normalise alone.
     """
     steps = NORMALISATION if fold else "ignorable-nfkc-space"
-    done: list[str | None] = kernel.normalise(list(texts), fold, *folding_table(fold))
+    results: list[str | None] = kernel.normalise(list(texts), fold, *folding_table(fold))
     return [
         normalise(text, steps) if normalised is None else normalised
-        for text, normalised in zip(texts, done, strict=True)
+        for text, normalised in zip(texts, results, strict=True)
     ]
 
 
@@ -349,7 +349,9 @@ def compare_contents(
     """
     if isinstance(left, str) and isinstance(right, str):
         if len(left) + len(right) > _LONG:  # sorted hashes take a third of the memory
-            points = [shingle_content(one, unit=unit, k=k, bag=bag) for one in (left, right)]
+            points = [
+                shingle_content(content, unit=unit, k=k, bag=bag) for content in (left, right)
+            ]
             return kernel.count_common(*points), len(points[0]), len(points[1])
         numbers: tuple[int, int, int]
         numbers = kernel.compare_texts(left, right, *unit_number(unit, k), bag)
@@ -401,14 +403,14 @@ def sign_contents(
     )
     number, width = unit_number(unit, k)
 
-    def fill(some: list[Any], k: int, into: tuple[Any, Any]) -> None:
+    def fill(part: list[Any], k: int, into: tuple[Any, Any]) -> None:
         numbers = constants(scheme, num_perm, seed)
-        kernel.sign_contents(some, number, k, bag, SCHEMES[scheme], num_perm, numbers, *into)
+        kernel.sign_contents(part, number, k, bag, SCHEMES[scheme], num_perm, numbers, *into)
 
     if frozenset in map(type, contents):
-        ordered = [[] if isinstance(one, frozenset) else one for one in contents]
+        ordered = [[] if isinstance(content, frozenset) else content for content in contents]
         fill(ordered, width, (rows, counts))
-        places = [place for place, one in enumerate(contents) if isinstance(one, frozenset)]
+        places = [place for place, content in enumerate(contents) if isinstance(content, frozenset)]
         of_sets = np.zeros_like(rows, shape=(len(places), num_perm)), np.zeros(len(places), "q")
         fill([list(contents[place]) for place in places], 1, of_sets)
         rows[places], counts[places] = of_sets

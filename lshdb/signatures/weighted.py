@@ -181,7 +181,7 @@ class WeightedFamily(Family):
     def levels(self, left: Sequence[Weighted], right: Sequence[Weighted]) -> NDArray[np.float64]:
         """Return weighted Jaccard similarities; O(n log m) per pair, exact for whole numbers."""
         return np.array(
-            [_similarity(*both) for both in zip(left, right, strict=True)], dtype=np.float64
+            [_similarity(*pair) for pair in zip(left, right, strict=True)], dtype=np.float64
         )
 
     def elements(self, content: Any) -> list[str]:
