@@ -158,7 +158,8 @@ class IndexParams:
                 f"text_rules is {self.text_rules!r}; this version has text rules {TEXT_RULES}",
                 hint=_RULES_HINT,
             )
-        _check_unit(self.unit)
+        good = isinstance(self.unit, str) and self.unit in UNITS
+        _check("unit", self.unit, good, "one of " + ", ".join(UNITS))
         parse_steps(self.normalisation)
         _check_stop_tokens(self.unit, self.stop_tokens)
         _check_tokenizer(self.unit, self.tokenizer)
@@ -431,11 +432,6 @@ def _check_integer(name: str, value: object, low: int, high: int) -> None:
 
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _check_unit(value: object) -> None:
-    good = isinstance(value, str) and value in UNITS
-    _check("unit", value, good, "one of " + ", ".join(UNITS))
 
 
 def _check_stop_tokens(unit: str, value: object) -> None:

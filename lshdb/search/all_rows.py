@@ -172,11 +172,9 @@ class _AllWeights:
         asking = self._ids if ids is None else ids
         for first in range(0, len(asking), _ROWS_ASK):
             own = self._read(asking[first : first + _ROWS_ASK])
-            results = (self._near(own, *self._block(number), least) for number in self._numbers())
+            numbers = range(len(self._blocks))
+            results = (self._near(own, *self._block(number), least) for number in numbers)
             yield _in_order(own.ids, results)
-
-    def _numbers(self) -> range:
-        return range(len(self._blocks))
 
     def _block(self, number: int) -> tuple[_Weights, Any]:
         """Return the bodies of a block and their elements; a block that is the only one is kept."""

@@ -39,7 +39,7 @@ from lshdb.search.verification import (
     points_of,
 )
 from lshdb.signatures.banding import compare_rows
-from lshdb.signatures.family import Family, Point
+from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.store import Store
@@ -307,8 +307,12 @@ class _Verifier:
         for start in range(0, len(order), _EXACT_PAIRS):
             places = order[start : start + _EXACT_PAIRS]
             left, right = pairs.left[places].tolist(), pairs.right[places].tolist()
+            # Fewer points than signatures if documents were all replaced.
             mine, theirs = (
-                self._of(number, ids) for number, ids in enumerate((set(left), set(right)))
+                points.get(list(snapshot.documents_of_signatures(ids)))
+                for points, snapshot, ids in zip(
+                    self._points, self._snapshots, (set(left), set(right)), strict=True
+                )
             )
             bodies = [
                 (place, mine[left_id], theirs[right_id])
@@ -320,7 +324,3 @@ class _Verifier:
                 levels[list(checked)] = self._family.levels(ones, twos)
         keep = levels >= self._threshold
         return _Pairs(pairs.left[keep], pairs.right[keep], levels[keep])
-
-    def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
-        """Return points of one index's signatures; fewer if documents were all replaced."""
-        return self._points[number].get(list(self._snapshots[number].documents_of_signatures(ids)))

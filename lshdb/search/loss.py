@@ -36,7 +36,7 @@ from lshdb.errors import UncheckedWarning, warn_caller
 from lshdb.params.bucket_layout import key_ranges
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
 from lshdb.search.exact_levels import check_exactly, levels_between
-from lshdb.search.verification import estimate, level_of, signed_anew
+from lshdb.search.verification import estimate, level_of, rows_among
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets
@@ -518,7 +518,7 @@ class _LostPairs:
         return keep, np.concatenate(shared)
 
     def _screened_some(self, left: Ids, right: Ids) -> tuple[NDArray[np.bool_], Ids]:
-        rows, places = self._rows(np.concatenate([left, right]))
+        rows, places = rows_among(self._snapshot, self._family, np.concatenate([left, right]))
         left_rows, right_rows = places[: len(left)], places[len(left) :]
         agreement = compare_rows(rows, left_rows, rows, right_rows, **self._params.cut)
         _, suffices = estimate(
@@ -538,13 +538,6 @@ class _LostPairs:
         mask = np.zeros(len(left), dtype=bool)
         mask[keep[lost]] = True
         return mask, shared[lost]
-
-    def _rows(self, ids: Ids) -> tuple[NDArray[np.uint32], Ids]:
-        if self._snapshot.has_signatures:
-            return self._snapshot.signatures.among(ids)
-        distinct_ids = distinct(ids)
-        rows = signed_anew(self._snapshot, self._family, distinct_ids)
-        return rows, np.searchsorted(distinct_ids, ids)
 
     def _are_pairs(self, left: Ids, right: Ids) -> NDArray[np.bool_]:
         """Return which pairs that passed their signatures are at the threshold."""

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_whole
-from lshdb.arrays import distinct
 from lshdb.params.bands import candidate_probability
 from lshdb.params.index_params import IndexParams
 from lshdb.search.all_rows import all_bodies, require_bodies
@@ -36,7 +35,7 @@ from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.loss import DocumentCounts
 from lshdb.search.pairs import find_candidates
-from lshdb.search.verification import MEMORY, check_limits, least_share, level_of, signed_anew
+from lshdb.search.verification import MEMORY, check_limits, least_share, level_of, rows_among
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
@@ -166,11 +165,10 @@ class MeasuredRecall:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the slices as dicts, for ``pandas.DataFrame`` and its like."""
-        return [_record(part) for part in self.slices]
-
-
-def _record(part: RecallSlice) -> dict[str, Any]:
-    return {field.name: getattr(part, field.name) for field in fields(part)}
+        return [
+            {field.name: getattr(part, field.name) for field in fields(part)}
+            for part in self.slices
+        ]
 
 
 def wilson(share: float, n: float, z: float = _Z) -> tuple[float, float]:
@@ -417,23 +415,23 @@ class _Measuring:
         np.add.at(self._pairs, (asking_ids, slices), pairs)
         np.add.at(self._found, (asking_ids, slices), pairs * is_found)
         values, places = np.unique(levels, return_inverse=True)
-        chances = np.array([self._chance(level) for level in values.tolist()])
+        curve, bands, rows = self._params.curve, self._params.bands, self._params.rows
+        agreements = map(curve.probability, values.tolist())
+        chances = np.array([candidate_probability(p, bands, rows) for p in agreements])
         if len(values):
             np.add.at(self._expected, slices, pairs * chances[places])
 
     def _slices_of(self, levels: Floats) -> Ids:
         return np.searchsorted(self._edges, levels, side="right") - 1
 
-    def _chance(self, level: float) -> float:
-        params = self._params
-        return candidate_probability(params.curve.probability(level), params.bands, params.rows)
-
     def _explain(self, left: Ids, right: Ids, levels: Floats) -> None:
         """Count why pairs were missed."""
         params = self._params
         for start in range(0, len(left), _EXPLAINED):
             part = slice(start, start + _EXPLAINED)
-            rows, ids = self._rows_of(np.concatenate([left[part], right[part]]))
+            rows, ids = rows_among(
+                self._snapshot, self._family, np.concatenate([left[part], right[part]])
+            )
             n = len(left[part])
             overlap = compare_rows(rows, ids[:n], rows, ids[n:], **params.cut)
             levels_asked = np.where(levels[part] >= self._level, self._level, self._edges[0])
@@ -447,12 +445,6 @@ class _Measuring:
             why[overlap.matched == 0] = _NO_BAND
             pairs = self._counts.pairs(left[part], right[part])
             np.add.at(self._missed, (why, self._slices_of(levels[part])), pairs)
-
-    def _rows_of(self, ids: Ids) -> tuple[NDArray[np.uint32], Ids]:
-        if self._snapshot.has_signatures:
-            return self._snapshot.signatures.among(ids)
-        own = distinct(ids)
-        return signed_anew(self._snapshot, self._family, own), np.searchsorted(own, ids)
 
     # Results
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lshdb.arguments import check_whole, plain_number
-from lshdb.arrays import np
+from lshdb.arrays import distinct, np
 from lshdb.errors import (
     DamageError,
     ParameterError,
@@ -83,6 +83,7 @@ __all__ = [
     "missing_text",
     "points_of",
     "prefilter",
+    "rows_among",
     "signed_anew",
     "warn_beyond",
 ]
@@ -421,6 +422,24 @@ def signed_anew(
     return np.concatenate(rows)
 
 
+def rows_among(
+    snapshot: QuerySnapshot, family: Family, ids: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return distinct rows of signatures, and the place of each id; signed anew if none are here.
+
+    Parameters
+    ----------
+    snapshot : QuerySnapshot
+    family : Family
+    ids : ndarray of int64
+        Repeated or not.
+    """
+    if snapshot.has_signatures:
+        return snapshot.signatures.among(ids)
+    distinct_ids = distinct(ids)
+    return signed_anew(snapshot, family, distinct_ids), np.searchsorted(distinct_ids, ids)
+
+
 _CACHE_BYTES = 128 * 2**20
 _ARRAY_BYTES = 256
 """Memory of an array and its place in a dictionary, besides its elements."""
@@ -544,16 +563,13 @@ class TextPoints(Points):
         for signature_id, point in self._read(missing, documents) if missing else ():
             points_of[signature_id] = self._points[signature_id] = point
             self._bytes += _memory(point)
-        self._drop_oldest(len(signature_ids))
+        while self._bytes > self._most_bytes and len(self._points) > len(signature_ids):
+            _, dropped = self._points.popitem(last=False)
+            self._bytes -= _memory(dropped)
         if len(points_of) != len(set(signature_ids)):
             lost = min(set(signature_ids) - points_of.keys())
             raise missing_text(lost)
         return points_of
-
-    def _drop_oldest(self, n_kept: int) -> None:
-        while self._bytes > self._most_bytes and len(self._points) > n_kept:
-            _, dropped = self._points.popitem(last=False)
-            self._bytes -= _memory(dropped)
 
     def _read(
         self, signature_ids: list[int], documents: Documents | None = None

@@ -68,7 +68,11 @@ def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -
     for hit in answers:
         field_value = fields_of.get(hit.key, {}).get(field)
         values = field_value if isinstance(field_value, list) else [field_value]
-        names = [_name(value) for value in values if value is not None]
+        names = [
+            orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+            for value in values
+            if value is not None
+        ]
         for name in names:
             weights[name] = weights.get(name, 0.0) + _weight(hit, family.params) / len(names)
         for name in set(names):
@@ -78,11 +82,6 @@ def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -
         Vote(orjson.loads(name), weight / total if total else 0.0, counts[name], answers[0].method)
         for name, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0]))
     ]
-
-
-def _name(value: Any) -> bytes:
-    """Return a text that is different for different values of any type."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _weight(hit: Hit, params: IndexParams) -> float:
