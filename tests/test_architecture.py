@@ -15,8 +15,8 @@ PACKAGE = Path(lshdb.__file__).parent
 PURE = ("shingling", "params", "kernel", "signatures")
 PURE_MAY_IMPORT = {
     "__future__", "abc", "array", "collections", "dataclasses", "enum", "functools", "hashlib",
-    "importlib", "itertools", "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing",
-    "unicodedata", "urllib.parse", "warnings",
+    "importlib", "itertools", "math", "mmap", "mmh3", "numpy", "numbers", "orjson", "re", "sys",
+    "typing", "unicodedata", "urllib.parse", "warnings", "zlib",
 }  # fmt: skip
 HEAVY = {
     "sqlalchemy",

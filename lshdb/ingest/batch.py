@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lshdb.documents import Document
 from lshdb.ingest import add_sizes
-from lshdb.kernel import compiled, kernel
+from lshdb.kernel import kernel
 from lshdb.signatures.family import Family, SignedTexts
 from lshdb.signatures.sets import split_digests
 from lshdb.storage.tables.bodies import (
@@ -238,11 +238,8 @@ def row_checksums(columns: Sequence[Sequence[Any]]) -> list[int]:
     columns : sequence of sequences
         Each with a value a row; values as for that function.
     """
-    if compiled is not None:
-        try:
-            sums: list[int] = compiled.row_checksums(tuple(map(tuple, columns)))
-        except (TypeError, ValueError, OverflowError):  # a float, or what the reference refuses
-            pass
-        else:
-            return sums
-    return [row_checksum(row) for row in zip(*columns, strict=True)]
+    try:
+        sums: list[int] = kernel.row_checksums(tuple(map(tuple, columns)))
+    except (TypeError, ValueError, OverflowError):  # a float, or what the definition refuses
+        return [row_checksum(row) for row in zip(*columns, strict=True)]
+    return sums

@@ -7,6 +7,7 @@ one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 """
 
 from lshdb.kernel.reference_orders import find_keys, group_keys, sort_orders
+from lshdb.kernel.reference_pages import lay_rows, row_checksums
 from lshdb.kernel.reference_rows import (
     agreeing_pairs,
     bucket_keys,
@@ -52,8 +53,10 @@ __all__ = [
     "find_sharing",
     "group_keys",
     "hash_texts",
+    "lay_rows",
     "normalise",
     "rank_counts",
+    "row_checksums",
     "sample_weights",
     "scan_lines",
     "share_with",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.ingest import batch
 from lshdb.ingest.batch import row_checksums
 from lshdb.kernel import compiled
 from lshdb.storage.tables.records import row_checksum
+from tests.without_kernel import use_reference
 
 pytestmark = pytest.mark.fast
 kernel = compiled
@@ -89,7 +89,7 @@ def test_rows_have_the_checksum_that_the_format_promises(
     monkeypatch: pytest.MonkeyPatch, has_kernel: bool
 ) -> None:
     if not has_kernel:
-        monkeypatch.setattr(batch, "compiled", None)
+        use_reference(monkeypatch)
     row = b'[1,"a\\"\\u001f\xc3\xbc",null,"00ff",-7]'
     assert row_checksums([[1], ['a"\x1fü'], [None], [b"\x00\xff"], [-7]]) == [zlib.crc32(row)]
 

@@ -17,6 +17,7 @@ from lshdb.storage.dialects.sqlite import sqlite_session, staged_rows
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 from lshdb.storage.dialects.sqlite.sqlite_session import SqliteSession
 from lshdb.storage.dialects.sqlite.staged_rows import STAGED_ROWS, database_of_rows
+from tests.without_kernel import use_reference
 
 kernel = compiled
 pytestmark = [
@@ -188,7 +189,7 @@ def test_rows_are_the_same_whichever_way_they_come_in(
 
     staged = grown("staged.lshdb")
     assert laid == [100, 99, 30, None]  # the long text; texts of which some replace others
-    monkeypatch.setattr(staged_rows, "compiled", None)
+    use_reference(monkeypatch)
     assert grown("no-kernel.lshdb") == staged
     assert laid == [None] * 4
     monkeypatch.setattr(sqlite_session.SqliteSession, "stages", False)

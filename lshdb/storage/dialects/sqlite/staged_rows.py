@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lshdb.arrays import np
-from lshdb.kernel import compiled
+from lshdb.kernel import kernel
 from lshdb.storage.dialects.sqlite.staged_database import PAGE, describe
 
 if TYPE_CHECKING:
@@ -40,14 +40,13 @@ def database_of_rows(
     places : list of int
         Of rows of more than 8 KiB.
 
-        None if the kernel is not there, or for other values, which it does not lay out.
+        None for other values, which the kernel does not lay out; the reference lays out none.
     """
-    kernel = compiled
-    if kernel is None:
-        return None
     try:
         laid, left = kernel.lay_rows(tuple(map(tuple, columns)))
     except (TypeError, ValueError, OverflowError):  # what it is, the driver says
+        return None
+    if not laid:
         return None
     pages = np.frombuffer(laid, dtype=np.uint8).reshape(-1, PAGE).copy()
     rowid, *others = names
