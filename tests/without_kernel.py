@@ -20,7 +20,7 @@ def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do everything by the reference, to the end of the test."""
     chosen = lshdb.kernel.kernel
     for name, module in list(sys.modules.items()):
-        if name.startswith("lshdb.") and vars(module).get("kernel") is chosen:
+        if name.startswith("lshdb.") and getattr(module, "kernel", None) is chosen:
             monkeypatch.setattr(module, "kernel", reference)
 
 

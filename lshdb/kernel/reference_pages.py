@@ -1,4 +1,4 @@
-"""The reference of the kernel's functions on rows of tables, a module of its own for what is no text.
+"""The reference of the kernel's functions on rows of tables; a module of its own: no sets here.
 
 ``lay_rows`` leaves every row: the driver writes what is not laid out.
 """
