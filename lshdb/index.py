@@ -2065,7 +2065,7 @@ class Index:
         return self._handle.ask(
             lambda store, family: reindex_store(
                 store, Path(path), family=family, tokenizer=tokenizer, place=place,
-                workers=workers, on_commit=on_commit, given=parameters,
+                workers=workers, on_commit=on_commit, changes=parameters,
             )
         )  # fmt: skip
 

@@ -20,8 +20,6 @@ DONE = 0.01
 CEILINGS = {
     "clusters": 0.09,
     "dataset": 0.07,
-    "documents": 0.06,
-    "ingest": 0.12,
     "search": 0.04,
     "spark": 0.12,
     "storage": 0.05,

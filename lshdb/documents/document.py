@@ -344,7 +344,7 @@ class Fields:
         if self.body is not None and self.body not in BODIES:
             raise ParameterError(f"body is {self.body!r}, expected one of {', '.join(BODIES)}")
         for name, names in (("text_field", self.text), ("keep_fields", self.keep)):
-            if not all(isinstance(one, str) and one for one in names):
+            if not all(isinstance(field, str) and field for field in names):
                 raise ParameterError(f"{name} is {names!r}, expected names of fields")
             if len(set(names)) < len(names):
                 raise ParameterError(f"{name} names a field twice: {', '.join(names)}")
@@ -364,9 +364,9 @@ class Fields:
                     hint="give none if cells are not quoted",
                 )
         if self.row_keys and (self.key is not None or self.keys is not None):
-            other = "key_field" if self.keys is None else "keys"
+            option = "key_field" if self.keys is None else "keys"
             raise ParameterError(
-                f"row_keys and {other} both say where the keys come from",
+                f"row_keys and {option} both say where the keys come from",
                 hint="leave out --row-keys, or "
                 + ("--key-field" if self.keys is None else "--keys"),
             )
@@ -412,11 +412,10 @@ class SeenFields:
         """Return which fields no record has had; None if every one has come up."""
         if not self.unseen:
             return None
-        one = len(self.unseen) == 1
+        is_single = len(self.unseen) == 1
         last = f"; the last one has: {shown_names(self._present)}" if self._present else ""
-        return (
-            f"no record has the field{'' if one else 's'} {shown_names(self.unseen)} to keep{last}"
-        )
+        fields = f"field{'' if is_single else 's'} {shown_names(self.unseen)}"
+        return f"no record has the {fields} to keep{last}"
 
 
 _NAMES_SHOWN = 8
@@ -473,7 +472,7 @@ def missing_fields(
     if fields.key_name in missing and not fields.row_keys:
         options = ["--key-field NAME", *([side] if side else []), "--row-keys"]
         advice.append(" or ".join(options))
-    if any(one in missing for one in fields.bodies):
+    if any(field in missing for field in fields.bodies):
         advice.append("--vector-field NAME" if fields.is_dense else "--text-field NAME")
     plural = "s" if len(missing) > 1 else ""
     names = " and ".join(map(repr, map(_shortened, missing)))

@@ -122,7 +122,7 @@ def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> I
         kind = _kind_of(table)
         opened = _open_stream(arrow, table) if kind is None else kind(table).opened(arrow)
         names = opened.names
-        missing = [*absent(fields, names), *(each for each in fields.keep if each not in names)]
+        missing = [*absent(fields, names), *(name for name in fields.keep if name not in names)]
         if missing:
             raise ParameterError(
                 f"the table has no column {' and no '.join(map(repr, missing))}; the columns are: "
@@ -130,12 +130,12 @@ def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> I
                 hint="name the columns with key=, text= and keep=; key=None numbers the rows",
             )
         keys = [] if fields.row_keys else [fields.key_name]
-        bodies = [each for each in fields.bodies if each in names]
-        wanted = list(dict.fromkeys([*keys, *bodies, *fields.keep]))
-        twice = next((each for each in wanted if names.count(each) > 1), None)
+        bodies = [name for name in fields.bodies if name in names]
+        columns = list(dict.fromkeys([*keys, *bodies, *fields.keep]))
+        twice = next((name for name in columns if names.count(name) > 1), None)
         if twice is not None:
             raise ParameterError(f"the table has more than one column {twice!r}")
-        schema, batches = opened.read(wanted)
+        schema, batches = opened.read(columns)
         prefix = (f"{source}:" if source else "") if fields.row_keys else None
         rows = ArrowRows(
             arrow, schema, fields, SeenFields(fields.keep), name=source or "table", prefix=prefix,
@@ -346,12 +346,12 @@ class _PandasTable(MemoryTable):
                 f"a pandas {type(frame).__name__} is no table whose rows can be added",
                 hint="give a DataFrame, or (key, text) pairs, as by series.items()",
             )
-        names = [str(each) for each in frame.columns]
+        names = [str(name) for name in frame.columns]
         index = [name for name in frame.index.names if isinstance(name, str) and name not in names]
 
         def read(columns: list[str]) -> tuple[Any, Iterator[Any]]:
             if index and not set(columns).isdisjoint(index):
-                chosen = frame.reset_index(level=[each for each in index if each in columns])
+                chosen = frame.reset_index(level=[name for name in index if name in columns])
             else:
                 chosen = frame
             chosen = chosen.set_axis(list(map(str, chosen.columns)), axis=1)[columns]
@@ -469,7 +469,9 @@ class _DatasetTable(MemoryTable):
             if first is None:
                 return dataset.select_columns(columns).features.arrow_schema, iter(())
             every: Iterable[Any] = itertools.chain([first], tables)
-            return first.schema, itertools.chain.from_iterable(each.to_batches() for each in every)
+            return first.schema, itertools.chain.from_iterable(
+                table.to_batches() for table in every
+            )
 
         return OpenTable(list(dataset.column_names), read)
 

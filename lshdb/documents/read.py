@@ -224,7 +224,7 @@ def read_documents(
         options=WalkOptions(hidden, gitignore, include, exclude, leave_out), counts=counts,
         relative=relative, strip_prefix=strip_prefix,
     )  # fmt: skip
-    if keys is not None and [each.format.has_rows for each in sources] != [True]:
+    if keys is not None and [source.format.has_rows for source in sources] != [True]:
         raise InputError(
             f"{os.fspath(keys)} holds the keys of one .npy, .npz, Parquet or Arrow file, but the "
             "input is " + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
@@ -238,8 +238,8 @@ def read_documents(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
     note = on_note or _log
-    for one in counts.notes[n_notes:]:
-        note(one)
+    for text in counts.notes[n_notes:]:
+        note(text)
 
     def read() -> Iterator[Item]:
         items = _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
@@ -295,32 +295,32 @@ def refuse_useless(
     """
     if not sources:
         return
-    if delimiter is not None and not any(each.input_format == "csv" for each in sources):
+    if delimiter is not None and not any(source.input_format == "csv" for source in sources):
         raise ParameterError(
             f"delimiter is {delimiter!r}, but no file of the input is CSV",
             hint="add --input csv if it is CSV under another name",
         )
-    if quote is not None and not any(each.input_format in ("csv", "tsv") for each in sources):
+    if quote is not None and not any(source.input_format in ("csv", "tsv") for source in sources):
         raise ParameterError(
             f"quote is {quote!r}, but no file of the input is CSV or TSV",
             hint="add --input csv or tsv if it is that under another name",
         )
-    if encoding is not None and not any(each.format.is_decoded for each in sources):
+    if encoding is not None and not any(source.format.is_decoded for source in sources):
         raise ParameterError(
             f"encoding is {encoding!r}, but no file of the input is text, CSV, TSV or JSON Lines",
             hint="leave it out: other formats say themselves how their texts are encoded",
         )
 
 
-def _names(parameter: str, given: str | Sequence[str]) -> tuple[str, ...]:
+def _names(parameter: str, names: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names of fields that a caller gave, as one string or several."""
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Sequence) or isinstance(given, bytes):
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Sequence) or isinstance(names, bytes):
         raise ParameterError(
-            f"{parameter} is {given!r:.200}, expected a name of a field, or a list of names"
+            f"{parameter} is {names!r:.200}, expected a name of a field, or a list of names"
         )
-    return tuple(given)
+    return tuple(names)
 
 
 def check_document_limit(max_document_bytes: int) -> int:
@@ -354,9 +354,9 @@ def _read_all(
             for name in dict.fromkeys(source.input_format for source in sources)
             if FORMATS[name].is_gathered
         }
-        for given in sources:
-            progress.begin(given.size)
-            source = given
+        for named_source in sources:
+            progress.begin(named_source.size)
+            source = named_source
             if source.problem is not None:
                 yield Rejected(source.name, source.problem)
                 continue
@@ -364,10 +364,10 @@ def _read_all(
                 counts.leave("empty")
                 continue
             try:
-                with ExitStack() as held:
-                    source, file, head = opening.begin(given, held)
+                with ExitStack() as opened_source:
+                    source, file, head = opening.begin(named_source, opened_source)
                     prefix = "" if is_bare else f"{source.key}:"
-                    opened = opening.content(source, file, head, prefix, held)
+                    opened = opening.content(source, file, head, prefix, opened_source)
                     if source.format.is_gathered:
                         yield from gathering[source.input_format].read(opened)
                     else:
@@ -378,8 +378,8 @@ def _read_all(
             except BrokenSourceError as error:
                 yield _broken(source, error.reason, error.line)
             progress.end()
-        for one in gathering.values():
-            yield from in_blocks(one.documents(), is_at_hand=True)
+        for reader in gathering.values():
+            yield from in_blocks(reader.documents(), is_at_hand=True)
     opening.guesses.end()
     unseen = seen.report()
     if unseen is not None:
@@ -432,7 +432,7 @@ class _Opening:
     guesses: _Guesses
     stdin: BinaryIO | None
 
-    def begin(self, source: Source, held: ExitStack) -> tuple[Source, BinaryIO, bytes]:
+    def begin(self, source: Source, opened: ExitStack) -> tuple[Source, BinaryIO, bytes]:
         """Open a source; return it as what it is, the file, and what was read from a pipe."""
         from lshdb.documents.io.misnamed import read_head, recognised
         from lshdb.documents.io.streams import open_source
@@ -440,7 +440,7 @@ class _Opening:
         if source.is_stdin and self.stdin is not None:
             file = self.stdin
         else:
-            file = held.enter_context(open_source(source))
+            file = opened.enter_context(open_source(source))
         head = read_head(file, is_regular=source.can_seek)
         source = recognised(source, head)
         if source.misnamed:
@@ -449,7 +449,7 @@ class _Opening:
         return source, file, b"" if source.can_seek else head
 
     def content(
-        self, source: Source, file: BinaryIO, head: bytes, prefix: str, held: ExitStack
+        self, source: Source, file: BinaryIO, head: bytes, prefix: str, stack: ExitStack
     ) -> OpenFile:
         """Return an open source for the reader of its format."""
         from lshdb.documents.io.streams import OpenFile, chunks_of
@@ -459,7 +459,7 @@ class _Opening:
             from lshdb.documents.io.gzip_members import gzip_members
 
             decode = partial(gzip_members, begins=source.format.members)
-        stream = held.enter_context(
+        stream = stack.enter_context(
             closing(chunks_of(source, file, self.progress, head, decode=decode))
         )
         chunks: Iterator[bytes] = stream
@@ -603,7 +603,7 @@ def peek_documents(
             is_at_hand=stream.is_at_hand,
         )
     dim = next(filter(None, map(_length, bodies)), None)
-    dtype = next((each.dtype.name for each in bodies if hasattr(each, "dtype")), None)
+    dtype = next((array.dtype.name for array in bodies if hasattr(array, "dtype")), None)
     if body == "bits":
         _refuse_doubtful(bodies, dim, options.get("dim"))
         dim = dim and dim * _bits_a_digit(bodies, dtype)
@@ -626,16 +626,18 @@ def _spread_bodies(
     if not paths or os.fspath(paths[0]) == STDIN or os.path.isdir(paths[0]):
         return []
     walking = {
-        each.name: options[each.name] for each in fields(WalkOptions) if each.name in options
+        option.name: options[option.name]
+        for option in fields(WalkOptions)
+        if option.name in options
     }
-    found = find_sources(
+    sources = find_sources(
         paths[:1],
         input_format=options.get("input_format", "auto"),
         options=WalkOptions(**walking),
     )
-    if not found:
+    if not sources:
         return []
-    source = found[0]
+    source = sources[0]
     if source.input_format != "npy" or source.compression or not source.is_regular:
         return []
     limit = options.get("max_document_bytes", MAX_DOCUMENT_BYTES)

@@ -152,8 +152,10 @@ FORMATS = {
 }
 """Every format that documents are read from, by its name as an option."""
 INPUT_FORMATS = ("auto", *FORMATS)
-PASSED_FORMATS = tuple(name for name, one in FORMATS.items() if one.passes)
-BY_EXTENSION = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
+PASSED_FORMATS = tuple(name for name, entry in FORMATS.items() if entry.passes)
+BY_EXTENSION = {
+    extension: name for name, entry in FORMATS.items() for extension in entry.extensions
+}
 
 
 class Compression(NamedTuple):
@@ -187,7 +189,7 @@ COMPRESSIONS = {
     "bz2": Compression(".bz2", b"BZh", "bzip2"),
 }
 """Every compression that is undone."""
-BY_COMPRESSION = {one.extension: name for name, one in COMPRESSIONS.items()}
+BY_COMPRESSION = {entry.extension: name for name, entry in COMPRESSIONS.items()}
 
 HEAD = 4096
 """Bytes at the beginning that are examined."""

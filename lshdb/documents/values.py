@@ -68,9 +68,9 @@ def json_value(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return _decoded(bytes(value))
     if isinstance(value, Mapping):
-        return {_name(name): json_value(one) for name, one in value.items()}
+        return {_name(name): json_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(one) for one in value]
+        return [json_value(inner) for inner in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     return _of_numpy(value)
@@ -119,7 +119,7 @@ def _of_numpy(value: Any) -> Any:
             return None
         return text if kind == "M" else iso_duration(int(value.astype("m8[ns]").astype("i8")))
     if kind in ("M", "m"):
-        return [_of_numpy(one) for one in value]
+        return [_of_numpy(inner) for inner in value]
     if kind and hasattr(value, "tolist"):
         return json_value(value.tolist())
     return value
@@ -391,7 +391,7 @@ def _clock(text: str) -> bytes | None:
     if match is None or (match[1] is None and match[3] is None):
         return None
     days, sign, *times, fraction = match.groups()
-    hours, minutes, seconds = (int(one or 0) for one in times)
+    hours, minutes, seconds = (int(part or 0) for part in times)
     length = (hours * 3_600 + minutes * 60 + seconds) * 10**9 + _nanoseconds(fraction)
     length = int(days or 0) * 86_400 * 10**9 + (-length if sign == "-" else length)
     return _DURATION + (_BIAS + length).to_bytes(16) if abs(length) < _BIAS else None

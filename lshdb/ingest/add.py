@@ -99,7 +99,7 @@ def add_documents(
         "lshdb.read_documents([path])",
     )  # fmt: skip
     workers = choose_workers(workers)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     result = AddResult()
     rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
     waiting = callers_function(on_wait)
@@ -127,7 +127,7 @@ def add_documents(
         except TooManyRejectedError as error:
             committed = f"{error.message}, with {result.documents} documents committed before"
             raise TooManyRejectedError(committed, hint=error.hint) from None
-    result.seconds = time.perf_counter() - begun
+    result.seconds = time.perf_counter() - started
     if result.rejected and not result.documents:
         raise _all_rejected(result)
     return result
@@ -310,10 +310,10 @@ def _accepted(item: Item, family: Family, window: tuple[int, int] | None) -> Ite
             if not isinstance(body, str):
                 reasons[place] = "the body is not a text, and an index of passages cuts texts"
     fields = list(item.fields)
-    for place, kept in enumerate(fields):
-        if kept and not isinstance(kept, str) and reasons[place] is None:
+    for place, values in enumerate(fields):
+        if values and not isinstance(values, str) and reasons[place] is None:
             try:
-                fields[place] = json_fields(kept)
+                fields[place] = json_fields(values)
             except InputError as error:
                 reasons[place] = error.message
     accepted = replace(item, fields=fields).without_rejected(reasons)
@@ -336,7 +336,7 @@ def _windows(block: DocumentBlock, family: Family, window: tuple[int, int]) -> I
     if reason is not None:
         reason = f"with the place of a window behind it, {reason}"
     else:
-        reason = next(filter(None, (family.refusal(each.body) for each in windows)), None)
+        reason = next(filter(None, (family.refusal(piece.body) for piece in windows)), None)
     if reason is not None:
         return next(block.without_rejected([reason]))
     return replace(
@@ -384,9 +384,9 @@ class _Filling:
             batch.cut.append((block.cut_from, len(block)))
         part = block.part(start, start + len(weights))
         batch.fields.update(
-            (place, kept)
-            for place, kept in enumerate(part.fields, len(batch.keys))
-            if isinstance(kept, str)
+            (place, values)
+            for place, values in enumerate(part.fields, len(batch.keys))
+            if isinstance(values, str)
         )
         batch.keys += part.keys
         batch.sources += part.sources

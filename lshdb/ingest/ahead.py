@@ -113,25 +113,25 @@ class Ahead:
 
         Bodies are let go of where nothing more is needed of them; so are the parts.
         """
-        known: list[tuple[int, SignedTexts]] = []
+        signed_parts: list[tuple[int, SignedTexts]] = []
         parts.reverse()
         while parts:
             part = parts.pop()
             bodies, texts = part.task.result(helps=True)
             if texts is not None:
-                known.append((len(batch.forms), texts))
+                signed_parts.append((len(batch.forms), texts))
             batch.forms += bodies.forms
             batch.body_hashes += bodies.hashes
             batch.packed += bodies.packed or repeat(b"", part.n)
         n = len(batch.forms)
-        if sum(len(texts.hashes) for _, texts in known) == n:
-            signed = _joined([texts for _, texts in known])
+        if sum(len(texts.hashes) for _, texts in signed_parts) == n:
+            signed = _joined([texts for _, texts in signed_parts])
             batch.contents = Contents(range(n), signed.hashes, signed.n_unassigned, signed)
             if not (self._packs and b"" in batch.packed):
                 batch.bodies = [None] * n  # as large as all the rest, and needed no more
             return
         batch.contents = Contents([None] * n, [b""] * n, [0] * n)
-        for start, texts in known:
+        for start, texts in signed_parts:
             _put(batch.contents, range(start, start + len(texts.hashes)), texts)
 
     def contents(self, batch: Batch, places: Sequence[int]) -> Contents:
@@ -151,10 +151,10 @@ class Ahead:
         if plain:
             self._sign_late(batch, contents, plain)
         if len(left) > len(plain):
-            others = [place for place in left if contents.values[place] is None]
-            found = hash_contents(self._family, batch, others)
+            odd = [place for place in left if contents.values[place] is None]
+            hashed = hash_contents(self._family, batch, odd)
             for place, value, digest, n_unassigned in zip(
-                others, found.values, found.hashes, found.n_unassigned, strict=True
+                odd, hashed.values, hashed.hashes, hashed.n_unassigned, strict=True
             ):
                 contents.put(place, value, digest, n_unassigned)
         if self._packs and b"" in batch.packed:
@@ -176,15 +176,20 @@ class Ahead:
         numbers = np.array(
             [value if type(value) is int else -1 for value in values], dtype=np.int64
         )
-        known = numbers >= 0
-        if signed is not None and known.all():
+        is_signed = numbers >= 0
+        if signed is not None and is_signed.all():
             return signed.rows[numbers], signed.counts[numbers]
         rows = np.zeros((len(values), self._family.params.row_words), dtype=np.uint32)
         counts = np.zeros(len(values), dtype=np.int64)
         if signed is not None:
-            rows[known], counts[known] = signed.rows[numbers[known]], signed.counts[numbers[known]]
-        others = [value for value in values if type(value) is not int]
-        rows[~known], counts[~known] = sign_in_threads(others, self._family, workers=self._workers)
+            rows[is_signed], counts[is_signed] = (
+                signed.rows[numbers[is_signed]],
+                signed.counts[numbers[is_signed]],
+            )
+        unsigned = [value for value in values if type(value) is not int]
+        rows[~is_signed], counts[~is_signed] = sign_in_threads(
+            unsigned, self._family, workers=self._workers
+        )
         return rows, counts
 
     def _train(self, raws: list[bytes]) -> None:
@@ -215,10 +220,10 @@ class Ahead:
         size = add_sizes.SIZES.part_documents
         parts = (texts[start : start + size] for start in range(0, len(texts), size))
         tasks = [self._threads.submit(self._sign, part) for part in parts]
-        done = [task.result(helps=True) for task in tasks]
-        _put(contents, places, _joined([signed for _, signed in done]))
-        if all(hashed.packed for hashed, _ in done):
-            packed = chain.from_iterable(hashed.packed for hashed, _ in done)
+        results = [task.result(helps=True) for task in tasks]
+        _put(contents, places, _joined([signed for _, signed in results]))
+        if all(hashed.packed for hashed, _ in results):
+            packed = chain.from_iterable(hashed.packed for hashed, _ in results)
             for place, frame in zip(places, packed, strict=True):
                 batch.packed[place] = frame
 

@@ -155,10 +155,10 @@ def hash_texts(texts: list[str], codec: BodyCodec | None = None) -> HashedBodies
     """Do the same for texts by the kernel, without the interpreter's lock."""
     hashes = bytearray(16 * len(texts))
     headers = None if codec is None else codec.raw_headers
-    made = kernel.hash_texts(texts, PERSON_OF_TEXTS, headers, HEADER_BYTES, hashes)
+    packed_or_none = kernel.hash_texts(texts, PERSON_OF_TEXTS, headers, HEADER_BYTES, hashes)
     packed: list[bytes] = []
     if codec is not None:
-        packed, plain = made
+        packed, plain = packed_or_none
         for place, frame in zip(plain, codec.pack_many([packed[at] for at in plain]), strict=True):
             packed[place] = frame
     return HashedBodies(["text"] * len(texts), split_digests(hashes), packed)

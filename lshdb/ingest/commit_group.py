@@ -44,14 +44,14 @@ class Group:
 
     def __init__(
         self,
-        taken: list[Batch],
+        first_batch: list[Batch],
         following: Iterator[Batch],
         *,
         is_at_hand: Callable[[], bool],
         is_single: bool,
     ) -> None:
         self.failure: BaseException | None = None
-        self._taken = taken
+        self._taken = first_batch
         self._following = following
         self._is_at_hand = is_at_hand
         self._is_single = is_single
@@ -121,11 +121,11 @@ class NewPostings:
         keys = np.ascontiguousarray(self.orders.keys_of(rows, digests).T)
         return keys, self.orders.sort(keys[-1].reshape(-1, 1))
 
-    def add(self, made: tuple[NDArray[np.int64], NDArray[np.uint32]] | None) -> None:
+    def add(self, cut_keys: tuple[NDArray[np.int64], NDArray[np.uint32]] | None) -> None:
         """Take what :meth:`cut` made of the next signatures."""
-        if made is None:
+        if cut_keys is None:
             return
-        keys, contents = made
+        keys, contents = cut_keys
         self._keys.append(keys)
         n = keys.shape[1]
         self._contents.append((contents.reshape(-1), n, 1, self._following))

@@ -51,16 +51,16 @@ def windows_of(reader: RowReader, keys: Iterable[str]) -> dict[str, list[StoredD
     ------
     DamageError
     """
-    wanted = dict.fromkeys(keys)
-    found: dict[str, list[tuple[int, StoredDocument]]] = {}
-    for one in reader.documents_beginning(f"{key}#" for key in wanted):
-        place = parse_window_key(one.key)
+    documents = dict.fromkeys(keys)
+    starts: dict[str, list[tuple[int, StoredDocument]]] = {}
+    for window in reader.documents_beginning(f"{key}#" for key in documents):
+        place = parse_window_key(window.key)
         # The windows of a document "a#1-2" begin with "a#", too, and come once for each prefix.
-        if place is not None and place.document in wanted:
-            found.setdefault(place.document, []).append((place.start, one))
+        if place is not None and place.document in documents:
+            starts.setdefault(place.document, []).append((place.start, window))
     return {
-        key: list(dict.fromkeys(one for _, one in sorted(some, key=lambda each: each[0])))
-        for key, some in found.items()
+        key: list(dict.fromkeys(window for _, window in sorted(windows, key=lambda pair: pair[0])))
+        for key, windows in starts.items()
     }
 
 
@@ -73,15 +73,15 @@ def whole_texts(reader: RowReader, keys: Iterable[str]) -> dict[str, str]:
         A window is missing, or not what was written.
     """
     stored = windows_of(reader, keys)
-    every = [one.doc_id for windows in stored.values() for one in windows]
+    every = [window.doc_id for windows in stored.values() for window in windows]
     bodies = dict(reader.bodies_of_documents(every))
     texts: dict[str, str] = {}
     for key, windows in stored.items():
         parts: list[str] = []
         end = 0
-        for one in windows:
-            place = parse_window_key(one.key)
-            body = bodies.get(one.doc_id)
+        for window in windows:
+            place = parse_window_key(window.key)
+            body = bodies.get(window.doc_id)
             if place is None or place.start > end or not isinstance(body, str):
                 raise DamageError(
                     f"the window of {key!r} from character {end} on is missing",
@@ -99,19 +99,19 @@ class Review:
 
     Attributes
     ----------
-    known : dict of str to StoredDocument
+    stored : dict of str to StoredDocument
         Stored windows by key.
     places : list of int
         Windows in the batch of documents that are new, changed or unchanged.
-    kept : list of StoredDocument
+    left : list of StoredDocument
         Stored windows of documents that stay as they are, whatever came in.
     stale : list of StoredDocument
         Stored windows that their documents no longer have.
     """
 
-    known: dict[str, StoredDocument] = field(default_factory=dict)
+    stored: dict[str, StoredDocument] = field(default_factory=dict)
     places: list[int] = field(default_factory=list)
-    kept: list[StoredDocument] = field(default_factory=list)
+    left: list[StoredDocument] = field(default_factory=list)
     stale: list[StoredDocument] = field(default_factory=list)
 
 
@@ -148,11 +148,11 @@ def review_documents(
         places = range(end, end + n_windows)
         end += n_windows
         windows = stored.get(key, [])
-        if key in met or any(one.last_seen_at == started_at for one in windows):
+        if key in met or any(window.last_seen_at == started_at for window in windows):
             on_repeat(key, batch.sources[places[0]])
             continue
         met.add(key)
-        before = {one.key: one.body_hash for one in windows}
+        before = {window.key: window.body_hash for window in windows}
         now = {batch.keys[place]: batch.body_hashes[place] for place in places}
         if windows and before != now and on_conflict == "error":
             raise ConflictError(
@@ -162,9 +162,9 @@ def review_documents(
                 hint="use --on-conflict replace or skip; nothing of this batch was written",
             )
         if windows and before != now and on_conflict == "skip":
-            review.kept += windows
+            review.left += windows
             continue
         review.places += places
-        review.known |= {one.key: one for one in windows if one.key in now}
-        review.stale += [one for one in windows if one.key not in now]
+        review.stored |= {window.key: window for window in windows if window.key in now}
+        review.stale += [window for window in windows if window.key not in now]
     return review

@@ -44,7 +44,7 @@ _MAY_DIFFER = frozenset({"bands", "rows", "threshold", "recall", "store_text"})
 
 def merge_stores(
     into: Store,
-    others: Sequence[Store],
+    stores: Sequence[Store],
     *,
     on_conflict: str,
     lock_timeout: float,
@@ -52,53 +52,53 @@ def merge_stores(
 ) -> AddResult:
     """Take over the documents of other indexes; see :meth:`lshdb.Index.merge`."""
     check_on_conflict(on_conflict)
-    if not others:
+    if not stores:
         return AddResult()
-    for other in others:
-        _check(into, other)
-    begun = time.perf_counter()
+    for store in stores:
+        _check(into, store)
+    started = time.perf_counter()
     result = AddResult()
     with Writer(into, lock_timeout=lock_timeout) as writer, contextlib.ExitStack() as opened:
-        snapshots = [opened.enter_context(other.reading()) for other in others]
+        snapshots = [opened.enter_context(store.reading()) for store in stores]
         sources = [
-            _source(other.directory.path, snapshot, into.params, is_last=number == len(others))
-            for number, (other, snapshot) in enumerate(zip(others, snapshots, strict=True), 1)
+            _source(store.directory.path, snapshot, into.params, is_last=number == len(stores))
+            for number, (store, snapshot) in enumerate(zip(stores, snapshots, strict=True), 1)
         ]
         lasts = [snapshot.last_batch() for snapshot in snapshots]
         after = max((last.started_at for last in lasts if last), default="")
         run = AddRun(writer, into.params, result, on_conflict=on_conflict, after=after)
         commit_batches(run, sources, on_commit=callers_function(on_commit))
-    result.seconds = time.perf_counter() - begun
+    result.seconds = time.perf_counter() - started
     return result
 
 
-def _check(into: Store, other: Store) -> None:
+def _check(into: Store, store: Store) -> None:
     if into.params.window is not None:
         raise ParameterError(
             f"{into.directory.path} is an index of passages, and merge would mix windows of two "
             "texts of one document",
             hint="add the documents to one index (lshdb add)",
         )
-    if os.path.samefile(into.directory.path, other.directory.path):
+    if os.path.samefile(into.directory.path, store.directory.path):
         raise ParameterError(
-            f"{other.directory.path} is the index that others are to be merged into",
+            f"{store.directory.path} is the index that others are to be merged into",
             hint="leave it out",
         )
     check_equal(
         (into.directory.path, into.params),
-        (other.directory.path, other.params),
+        (store.directory.path, store.params),
         may_differ=_MAY_DIFFER,
         hint="only indexes whose parameters give the same signatures can be merged; bands, rows, "
         "threshold, recall and stored texts may differ; lshdb reindex makes an index with others",
     )
-    if into.params.store_text and not other.params.store_text:
+    if into.params.store_text and not store.params.store_text:
         what = "vectors" if into.params.keeps_vectors else "text"
         raise TextNotStoredError(
-            f"{into.directory.path} stores {what.rstrip('s')}s, and {other.directory.path} was "
+            f"{into.directory.path} stores {what.rstrip('s')}s, and {store.directory.path} was "
             f"made with --no-{what}",
             hint=f"merge both into an index that stores none (lshdb init --no-{what})",
         )
-    other.require_signatures()
+    store.require_signatures()
 
 
 def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool) -> BatchSource:
@@ -111,12 +111,17 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
         contents: list[tuple[int | None, int]],
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         rows = np.zeros((len(contents), params.row_words), dtype=np.uint32)
-        ids = np.array([-1 if one is None else one for one, _ in contents], dtype=np.int64)
+        ids = np.array(
+            [-1 if signature_id is None else signature_id for signature_id, _ in contents],
+            dtype=np.int64,
+        )
         rows[ids >= 0] = snapshot.signatures[ids[ids >= 0]]
         return rows, np.array([count for _, count in contents], dtype=np.int64)
 
     def vectors(contents: list[tuple[int | None, int]]) -> NDArray[Any]:
-        return snapshot.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
+        return snapshot.vectors[
+            np.array([signature_id for signature_id, _ in contents], dtype=np.int64)
+        ]
 
     batches = _batches(path, snapshot, params, is_last=is_last)
     return BatchSource(str(path), batches, sign=sign, vectors=vectors, is_at_hand=lambda: True)
@@ -150,23 +155,29 @@ def _batches(
 def _batch_of(
     snapshot: Snapshot, documents: list[WholeDocument], *, is_last: bool = False
 ) -> Batch:
-    fields = snapshot.fields_of(one.doc_id for one in documents) if snapshot.has_fields() else {}
+    fields = (
+        snapshot.fields_of(document.doc_id for document in documents)
+        if snapshot.has_fields()
+        else {}
+    )
     return Batch(
-        keys=[one.key for one in documents],
-        sources=[one.source for one in documents],
+        keys=[document.key for document in documents],
+        sources=[document.source for document in documents],
         bodies=[None] * len(documents),
-        sizes=[one.n_chars for one in documents],
-        body_hashes=[one.body_hash for one in documents],
-        forms=[one.form or "" for one in documents],
-        packed=[one.body or b"" for one in documents],
-        times=[(one.added_at, one.last_seen_at) for one in documents],
+        sizes=[document.n_chars for document in documents],
+        body_hashes=[document.body_hash for document in documents],
+        forms=[document.form or "" for document in documents],
+        packed=[document.body or b"" for document in documents],
+        times=[(document.added_at, document.last_seen_at) for document in documents],
         fields={
-            place: fields[one.doc_id] for place, one in enumerate(documents) if one.doc_id in fields
+            place: fields[document.doc_id]
+            for place, document in enumerate(documents)
+            if document.doc_id in fields
         },
         contents=Contents(
-            [(one.signature_id, one.n_shingles) for one in documents],
-            [one.content_hash for one in documents],
-            [one.n_unassigned for one in documents],
+            [(document.signature_id, document.n_shingles) for document in documents],
+            [document.content_hash for document in documents],
+            [document.n_unassigned for document in documents],
         ),
         codec=snapshot.codec,
         is_last=is_last,

@@ -106,9 +106,9 @@ class BatchSource:
 def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) -> None:
     """Raise ParameterError if there is no such way to deal with a key that is there."""
     if on_conflict not in ways:
-        *others, last = (f'"{way}"' for way in ways)
+        *first_ways, last = (f'"{way}"' for way in ways)
         raise ParameterError(
-            f"on_conflict is {on_conflict!r}; expected {', '.join(others)} or {last}"
+            f"on_conflict is {on_conflict!r}; expected {', '.join(first_ways)} or {last}"
         )
 
 
@@ -137,9 +137,9 @@ def commit_batches(
             for source in sources:
                 batches = iter(source.batches)
                 for batch in batches:
-                    taken = [batch]
+                    first_batch = [batch]
                     del batch  # it is let go of before the next one is complete
-                    failure = run.commit(source, taken, batches)
+                    failure = run.commit(source, first_batch, batches)
                     if on_commit is not None:
                         on_commit(run.result)
                     if failure is not None:
@@ -289,14 +289,14 @@ class AddRun:
         self._is_again = False
 
     def commit(
-        self, source: BatchSource, taken: list[Batch], following: Iterator[Batch]
+        self, source: BatchSource, first_batch: list[Batch], following: Iterator[Batch]
     ) -> BaseException | None:
         """Write a batch, and those that follow it and belong to the same commit.
 
         Parameters
         ----------
         source : BatchSource
-        taken : list of Batch
+        first_batch : list of Batch
             The one batch; emptied.
         following : iterator of Batch
             The batches of the source after it.
@@ -309,12 +309,12 @@ class AddRun:
         """
         self._is_again = False
         group = Group(
-            taken, following, is_at_hand=source.is_at_hand, is_single=self.writer.may_repeat
+            first_batch, following, is_at_hand=source.is_at_hand, is_single=self.writer.may_repeat
         )
         with collector_paused():
             written = self.writer.run(partial(self._write_group, source, group))
-        for one in written:
-            self._count(one)
+        for written_batch in written:
+            self._count(written_batch)
         return group.failure
 
     def _count(self, written: _Written) -> None:
@@ -364,20 +364,24 @@ class AddRun:
             if written:
                 self._is_again = False
             try:
-                found, shared = self._prepare(transaction, source, batch, new, add_id)
+                classified, shared = self._prepare(transaction, source, batch, new, add_id)
             except (Exception, KeyboardInterrupt) as error:  # nothing of this batch is written
                 if not written:
                     raise
                 group.failure = error
                 break
-            one = self._write(transaction, batch, found, shared, new, add_id, source.name)
-            one.counts["n_rejected"] = self.result.rejected - n_rejected
+            written_batch = self._write(
+                transaction, batch, classified, shared, new, add_id, source.name
+            )
+            written_batch.counts["n_rejected"] = self.result.rejected - n_rejected
             n_rejected = self.result.rejected
-            transaction.update_batch(one.batch_id, {**one.counts, "finished_at": timestamp()})
-            add_id = add_id or one.batch_id
-            written.append(one)
+            transaction.update_batch(
+                written_batch.batch_id, {**written_batch.counts, "finished_at": timestamp()}
+            )
+            add_id = add_id or written_batch.batch_id
+            written.append(written_batch)
             group.note(batch, new.n)
-            del batch, found, shared  # before the next one is complete
+            del batch, classified, shared  # before the next one is complete
         self._write_postings(transaction, new)
         return written
 
@@ -393,18 +397,18 @@ class AddRun:
         if self.on_conflict == "unite":
             unite(transaction.snapshot, batch)
         try:
-            found = self._classify(transaction.snapshot, source, batch, add_id)
+            classified = self._classify(transaction.snapshot, source, batch, add_id)
         finally:
             self._is_again = True  # and what is to be said of its documents has been said
         # Contents are let go of before documents are written: they are as large as the batch.
-        contents = _contents(source, batch, found.places)
-        return found, self._share(transaction, source, contents, found.before, new)
+        contents = _contents(source, batch, classified.places)
+        return classified, self._share(transaction, source, contents, classified.before, new)
 
     def _write(
         self,
         transaction: WriteTransaction,
         batch: Batch,
-        found: _Classified,
+        classified: _Classified,
         shared: _Shared,
         new: NewPostings,
         add_id: int | None,
@@ -414,32 +418,34 @@ class AddRun:
         batch_id = transaction.open_batch(started_at=self._started_at, source=source, add_id=add_id)
         if self._night and add_id is None:
             transaction.name_night(batch_id, self._night)
-        transaction.delete_documents([one.doc_id for one in found.stale])
-        gone = [one.signature_id for one in found.stale if one.signature_id is not None]
+        transaction.delete_documents([window.doc_id for window in classified.stale])
+        gone = [
+            window.signature_id for window in classified.stale if window.signature_id is not None
+        ]
         transaction.release_signatures(gone, batch_id)
-        self._write_rows(transaction, batch, found, shared, new, batch_id)
-        _update_fields(transaction, batch, found.same)
-        for seen_at, some in found.seen_again.items():
-            transaction.touch_documents(some, seen_at)
-        for seen_at, some in found.resumed.items():
-            transaction.touch_documents(some, seen_at, batch_id=batch_id)
+        self._write_rows(transaction, batch, classified, shared, new, batch_id)
+        _update_fields(transaction, batch, classified.same)
+        for seen_at, documents in classified.seen_again.items():
+            transaction.touch_documents(documents, seen_at)
+        for seen_at, documents in classified.resumed.items():
+            transaction.touch_documents(documents, seen_at, batch_id=batch_id)
         if batch.is_last:
             transaction.end_add(add_id or batch_id)
         else:
             transaction.begin_add(add_id or batch_id)
-        n_added = found.before.count(None)
+        n_added = classified.before.count(None)
         is_text = self.params.kind.body == "text"
         return _Written(
             batch_id=batch_id,
             counts={
                 "n_added": n_added,
-                "n_replaced": len(found.places) - n_added,
-                "n_unchanged": found.n_unchanged,
+                "n_replaced": len(classified.places) - n_added,
+                "n_unchanged": classified.n_unchanged,
                 "n_copies": shared.n_copies,
-                "n_removed": len(found.stale),
+                "n_removed": len(classified.stale),
             },
             n_documents=len(batch.keys),
-            n_resumed=sum(map(len, found.resumed.values())),
+            n_resumed=sum(map(len, classified.resumed.values())),
             n_short=int((np.array(shared.n_shingles) <= 1).sum()) if is_text else 0,
             n_cut=len(batch.cut),
             is_last=batch.is_last,
@@ -458,26 +464,26 @@ class AddRun:
         self, snapshot: Snapshot, source: BatchSource, batch: Batch, add_id: int | None
     ) -> _Classified:
         """Sort a batch into what is to be written and what is unchanged."""
-        found = _Classified()
+        classified = _Classified()
         places: Sequence[int] = range(len(batch.keys))
         if batch.cut:
             review = self._review(snapshot, source, batch)
-            known, places, found.stale = review.known, review.places, review.stale
-            found.n_unchanged = len(review.kept)
-            for one in review.kept:
-                found.seen_again.setdefault(self._started_at, []).append(one)
+            stored, places, classified.stale = review.stored, review.places, review.stale
+            classified.n_unchanged = len(review.left)
+            for window in review.left:
+                classified.seen_again.setdefault(self._started_at, []).append(window)
         else:
             suspected = self._keys.suspected(batch.keys, remembers=not batch.is_last)
-            known = snapshot.documents_of_keys(suspected)
+            stored = snapshot.documents_of_keys(suspected)
         unfinished = snapshot.unfinished_batches(but=add_id)
-        if not known and (batch.cut or len(set(batch.keys)) == len(batch.keys)):
-            found.places = list(places)
-            found.before = [None] * len(places)
-            return found
+        if not stored and (batch.cut or len(set(batch.keys)) == len(batch.keys)):
+            classified.places = list(places)
+            classified.before = [None] * len(places)
+            return classified
         met: set[str] = set()
         for place in places:
             key = batch.keys[place]
-            before = known.get(key)
+            before = stored.get(key)
             if source.on_repeat is not None:
                 if key in met or (before and before.last_seen_at == self._started_at):
                     if not self._is_again:
@@ -489,15 +495,15 @@ class AddRun:
                     snapshot, source, batch.bodies[place], before
                 )
                 if is_same or self.on_conflict == "skip":
-                    found.n_unchanged += 1
+                    classified.n_unchanged += 1
                     if is_same and place in batch.fields:
-                        found.same.append((place, before.doc_id))
+                        classified.same.append((place, before.doc_id))
                     seen_at = batch.times[place][1] if batch.times else self._started_at
                     if is_same and before.batch_id in unfinished:
                         seen_at = max(before.last_seen_at, seen_at)
-                        found.resumed.setdefault(seen_at, []).append(before)
+                        classified.resumed.setdefault(seen_at, []).append(before)
                     elif before.last_seen_at < seen_at:
-                        found.seen_again.setdefault(seen_at, []).append(before)
+                        classified.seen_again.setdefault(seen_at, []).append(before)
                     continue
                 if self.on_conflict == "error":
                     raise ConflictError(
@@ -506,9 +512,9 @@ class AddRun:
                         key=key,
                         hint="use --on-conflict replace or skip; nothing of this batch was written",
                     )
-            found.places.append(place)
-            found.before.append(before)
-        return found
+            classified.places.append(place)
+            classified.before.append(before)
+        return classified
 
     def _review(self, snapshot: Snapshot, source: BatchSource, batch: Batch) -> Review:
         """Compare documents that were cut into windows with the stored ones."""
@@ -541,15 +547,15 @@ class AddRun:
         if runs != self._before[0]:  # a run from before was merged with others
             self._before = runs, snapshot.n_signatures
         suspected = self._written.suspected(keys)
-        there: dict[bytes, tuple[int, int]] = {}
+        stored: dict[bytes, tuple[int, int]] = {}
         if self._before[1]:
-            there = snapshot.signatures_of_contents(
+            stored = snapshot.signatures_of_contents(
                 values, keys[~suspected], runs=runs, below=self._before[1]
             )
         keys = keys[suspected]
-        there |= snapshot.signatures_of_contents(values, keys, others=new.of_contents(keys))
-        if there:
-            fresh = [digest for digest in values if digest not in there]
+        stored |= snapshot.signatures_of_contents(values, keys, others=new.of_contents(keys))
+        if stored:
+            fresh = [digest for digest in values if digest not in stored]
             rows, counts = source.sign([values[digest] for digest in fresh])
         else:
             fresh = list(values)
@@ -562,16 +568,16 @@ class AddRun:
         ids = itertools.count(transaction.n_signatures)
         signed = dict(zip(digests, zip(ids, counts.tolist(), strict=False), strict=True))
         shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows])
-        known = signed | there if there else signed
-        found = list(map(known.get, contents.hashes, itertools.repeat((None, 0))))
-        if found:
-            shared.signature_ids, shared.n_shingles = map(list, zip(*found, strict=True))
+        all_known = signed | stored if stored else signed
+        shared_ids = list(map(all_known.get, contents.hashes, itertools.repeat((None, 0))))
+        if shared_ids:
+            shared.signature_ids, shared.n_shingles = map(list, zip(*shared_ids, strict=True))
         n_same = sum(
-            before.content_hash == digest and digest in there
+            before.content_hash == digest and digest in stored
             for digest, before in zip(contents.hashes, befores, strict=True)
             if before is not None
         )
-        n_signed = len(found) - shared.signature_ids.count(None)
+        n_signed = len(shared_ids) - shared.signature_ids.count(None)
         shared.n_copies = n_signed - len(signed) - n_same  # the first of a new content is no copy
         if digests and self.params.keeps_vectors:
             shared.parts.append(source.vectors([values[digest] for digest in digests]))
@@ -581,7 +587,7 @@ class AddRun:
         self,
         transaction: WriteTransaction,
         batch: Batch,
-        found: _Classified,
+        classified: _Classified,
         shared: _Shared,
         new: NewPostings,
         batch_id: int,
@@ -591,7 +597,7 @@ class AddRun:
         written = self.beside.submit(partial(transaction.write_signatures, first), shared.parts)
         keys = self.beside.submit(partial(new.cut, shared.parts[0]), shared.digests)
         try:
-            self._write_documents(transaction, batch, found, shared, batch_id)
+            self._write_documents(transaction, batch, classified, shared, batch_id)
             transaction.record_signatures(shared.parts)
             new.add(keys.result(helps=True))
             written.result(helps=True)
@@ -614,24 +620,24 @@ class AddRun:
         self,
         transaction: WriteTransaction,
         batch: Batch,
-        found: _Classified,
+        classified: _Classified,
         shared: _Shared,
         batch_id: int,
     ) -> None:
-        places, before = found.places, found.before
+        places, before = classified.places, classified.before
         n_documents = len(places)
-        old = [at for at, one in enumerate(before) if one is not None]
+        old = [at for at, stored in enumerate(before) if stored is not None]
         times = [batch.times[place] for place in places] if batch.times else []
         added_at = [time[0] for time in times] or [self._started_at] * n_documents
         seen_at = [time[1] for time in times] or [self._started_at] * n_documents
         doc_ids = _numbers(transaction.snapshot.next_doc_id, before)
         left: list[int] = []  # signatures of replaced documents that have another one now
         for at in old:
-            one = cast(StoredDocument, before[at])
-            added_at[at] = one.added_at
-            seen_at[at] = max(seen_at[at], one.last_seen_at)
-            if one.signature_id not in (None, shared.signature_ids[at]):
-                left.append(one.signature_id)
+            stored = cast(StoredDocument, before[at])
+            added_at[at] = stored.added_at
+            seen_at[at] = max(seen_at[at], stored.last_seen_at)
+            if stored.signature_id not in (None, shared.signature_ids[at]):
+                left.append(stored.signature_id)
         columns: list[Sequence[Any]] = [
             doc_ids,
             _chosen(batch.keys, places),
@@ -648,7 +654,7 @@ class AddRun:
         ]
         columns.append(row_checksums(columns))
         if old:
-            new = [at for at, one in enumerate(before) if one is None]
+            new = [at for at, stored in enumerate(before) if stored is None]
             transaction.insert_documents([_chosen(column, new) for column in columns])
             transaction.replace_documents([_chosen(column, old) for column in columns])
         else:
@@ -673,7 +679,7 @@ def _numbers(next_doc_id: int, before: Sequence[StoredDocument | None]) -> list[
     if before.count(None) == len(before):
         return list(range(next_doc_id, next_doc_id + len(before)))
     following = itertools.count(next_doc_id)
-    return [next(following) if one is None else one.doc_id for one in before]
+    return [next(following) if stored is None else stored.doc_id for stored in before]
 
 
 def _chosen(column: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:

@@ -67,7 +67,7 @@ def reindex_store(
     place: DatabasePlace,
     workers: int | None,
     on_commit: Callable[[AddResult], None] | None,
-    given: Mapping[str, Any],
+    changes: Mapping[str, Any],
 ) -> AddResult:
     """Make another index from the stored texts; see :meth:`lshdb.Index.reindex`."""
     tokenizer = given_tokenizer(tokenizer)
@@ -77,18 +77,18 @@ def reindex_store(
             hint="add the documents to a new index",
         )
     store.directory.refuse_inside(path)
-    params = _params_of_another(store, given, tokenizer)
+    params = _params_of_another(store, changes, tokenizer)
     split = None
     if params.tokenizer:
         is_same = tokenizer is None and family.split is not None
         split = family.split if is_same else splitter(params.tokenizer, tokenizer)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with (
         store.reading() as snapshot,
-        Store.making(path, params, place=place) as made,
-        Writer(made, lock_timeout=0.0) as writer,
+        Store.making(path, params, place=place) as new_store,
+        Writer(new_store, lock_timeout=0.0) as writer,
     ):
-        made.use_orders(BandOrders(params.cut))
+        new_store.use_orders(BandOrders(params.cut))
         last = snapshot.last_batch()
         result = add_stored(
             writer,
@@ -100,7 +100,7 @@ def reindex_store(
             workers=workers,
             on_commit=on_commit,
         )
-    result.seconds = time.perf_counter() - begun
+    result.seconds = time.perf_counter() - started
     return result
 
 
@@ -155,7 +155,7 @@ def add_stored(
 
 
 def _params_of_another(
-    store: Store, given: Mapping[str, Any], tokenizer: Tokenizer | None
+    store: Store, changes: Mapping[str, Any], tokenizer: Tokenizer | None
 ) -> IndexParams:
     """Return the parameters of the new index.
 
@@ -163,19 +163,19 @@ def _params_of_another(
     together, for the similarities among the oldest documents.
     """
     params, sample = store.params, None
-    if params.kind.is_dense and not _CHOOSE_BANDS.isdisjoint(given):
-        is_chosen = given.get("scheme", params.scheme) != "unary"
-        given = {"num_perm": None, **({"width": None} if is_chosen else {}), **given}
+    if params.kind.is_dense and not _CHOOSE_BANDS.isdisjoint(changes):
+        is_chosen = changes.get("scheme", params.scheme) != "unary"
+        changes = {"num_perm": None, **({"width": None} if is_chosen else {}), **changes}
         with store.reading() as snapshot:
             most = min(MOST_BODIES, _SAMPLE_NUMBERS // params.dim)
             documents = itertools.islice(_documents(snapshot, params), most)
             sample = [document.body for document in documents]
-    return changed_params(params, given, tokenizer, sample=sample)
+    return changed_params(params, changes, tokenizer, sample=sample)
 
 
 def changed_params(
     params: IndexParams,
-    given: Mapping[str, Any],
+    changes: Mapping[str, Any],
     tokenizer: Tokenizer | None = None,
     *,
     sample: Iterable[Any] | None = None,
@@ -186,7 +186,7 @@ def changed_params(
     ----------
     params : IndexParams
         Parameters of the existing index.
-    given : mapping
+    changes : mapping
         Options of :meth:`lshdb.Index.create` by name.
     tokenizer : Tokenizer, optional
         Replaces the index's own.
@@ -198,9 +198,9 @@ def changed_params(
     ParameterError
         An option is unknown, or a value is out of range.
     """
-    check_names("Index.reindex", given, sorted(_OPTIONS))
-    kept = {name: getattr(params, name) for name in _KEPT}
-    metric = given.get("metric", params.metric)
+    check_names("Index.reindex", changes, sorted(_OPTIONS))
+    options = {name: getattr(params, name) for name in _KEPT}
+    metric = changes.get("metric", params.metric)
     if metric in METRICS and METRICS[metric].body != params.kind.body:
         raise ParameterError(
             f"bodies of metric {params.metric} are {params.kind.body}, and metric {metric} takes "
@@ -208,24 +208,24 @@ def changed_params(
             hint="add the documents to a new index of that metric",
         )
     if params.kind.is_dense:
-        kept |= {name: getattr(params, name) for name in ("dim", "dtype")}
-        kept["width"] = params.width or None
+        options |= {name: getattr(params, name) for name in ("dim", "dtype")}
+        options["width"] = params.width or None
     else:
-        kept |= _kept_of_texts(params, given.get("unit"), tokenizer)
+        options |= _kept_of_texts(params, changes.get("unit"), tokenizer)
     if metric != params.metric:
-        kept = {name: value for name, value in kept.items() if name not in _OF_A_METRIC}
-    scheme = given.get("scheme") or params.scheme
+        options = {name: value for name, value in options.items() if name not in _OF_A_METRIC}
+    scheme = changes.get("scheme") or params.scheme
     is_other = metric != params.metric or (
         scheme in SCHEMES and SCHEMES[scheme].slot_bits != params.slot_bits
     )
     if is_other:
-        kept = {name: value for name, value in kept.items() if name not in _OF_SLOTS}
-    rebanded = is_other or not _CHOOSE_BANDS.isdisjoint(given)
+        options = {name: value for name, value in options.items() if name not in _OF_SLOTS}
+    rebanded = is_other or not _CHOOSE_BANDS.isdisjoint(changes)
     if not rebanded:
-        kept["bands"], kept["rows"] = params.bands, params.rows
-    elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
-        kept["recall"] = params.recall
-    changed = params_for(CreateOptions(**{**kept, **given}), sample if rebanded else None)
+        options["bands"], options["rows"] = params.bands, params.rows
+    elif not {"recall", "bands", "rows"} & changes.keys() and 0.0 < params.recall < 1.0:
+        options["recall"] = params.recall
+    changed = params_for(CreateOptions(**{**options, **changes}), sample if rebanded else None)
     if params.passages and changed.passages != params.passages:
         raise ParameterError(
             f"the index holds windows of {params.passages} (words:step), and "
@@ -241,7 +241,7 @@ def _kept_of_texts(
     """Return the options for texts; those that belong to another unit are not kept."""
     unit = unit or ("tokenizer" if tokenizer else params.unit)
     recorded = tokenizer.recorded if tokenizer else params.tokenizer
-    kept: dict[str, Any] = {
+    options: dict[str, Any] = {
         **params.options(),
         "bag": params.bag,
         "unit": unit,
@@ -249,11 +249,11 @@ def _kept_of_texts(
         "stop_words": params.stop_tokens.split() if unit == params.unit == "word" else None,
     }
     if unit == params.unit:
-        kept["k"] = params.k
-        kept["stop_tokens"] = params.stop_tokens.split() if unit in URL_UNITS else None
+        options["k"] = params.k
+        options["stop_tokens"] = params.stop_tokens.split() if unit in URL_UNITS else None
     else:
-        kept["lowercase"] = None
-    return kept
+        options["lowercase"] = None
+    return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,23 +278,34 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[StoredText]:
     if params.keeps_vectors:
         yield from _vectors(snapshot, fields)
         return
-    for one in snapshot.whole_documents():
-        if one.form is None or one.body is None:
-            raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
+    for document in snapshot.whole_documents():
+        if document.form is None or document.body is None:
+            raise DamageError(f"the text of {document.key!r} is missing", hint="run lshdb check")
         body = snapshot.codec.unpack(
-            one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+            document.form,
+            document.body,
+            document.body_hash,
+            n_chars=document.n_chars,
+            doc_id=document.doc_id,
         )
-        yield StoredText(one.key, body, one.source, fields(one), one.added_at, one.last_seen_at)
+        yield StoredText(
+            document.key,
+            body,
+            document.source,
+            fields(document),
+            document.added_at,
+            document.last_seen_at,
+        )
 
 
 def _fields_reader(snapshot: Snapshot) -> Callable[[StoredDocument], dict[str, Any] | None]:
     """Return a function that reads the kept fields of a document, if any document has some."""
     if not snapshot.has_fields():
-        return lambda one: None
+        return lambda document: None
 
-    def read(one: StoredDocument) -> dict[str, Any] | None:
-        found = snapshot.fields_of([one.doc_id]).get(one.doc_id)
-        return None if found is None else dict(orjson.loads(found))
+    def read(document: StoredDocument) -> dict[str, Any] | None:
+        stored = snapshot.fields_of([document.doc_id]).get(document.doc_id)
+        return None if stored is None else dict(orjson.loads(stored))
 
     return read
 
@@ -303,13 +314,18 @@ def _vectors(
     snapshot: Snapshot, fields: Callable[[StoredDocument], dict[str, Any] | None]
 ) -> Iterator[StoredText]:
     documents = snapshot.whole_documents()
-    while some := list(itertools.islice(documents, _VECTORS)):
-        vectors = snapshot.vectors.of_documents([one.signature_id for one in some])
-        for one, vector in zip(some, vectors, strict=True):
-            if hash_body(*raw_body(vector)) != one.body_hash:
+    while stored := list(itertools.islice(documents, _VECTORS)):
+        vectors = snapshot.vectors.of_documents([document.signature_id for document in stored])
+        for document, vector in zip(stored, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != document.body_hash:
                 raise DamageError(
-                    f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
+                    f"the vector of {document.key!r} is not the one written", hint="run lshdb check"
                 )
             yield StoredText(
-                one.key, vector, one.source, fields(one), one.added_at, one.last_seen_at
+                document.key,
+                vector,
+                document.source,
+                fields(document),
+                document.added_at,
+                document.last_seen_at,
             )

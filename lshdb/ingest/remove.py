@@ -50,11 +50,11 @@ def remove_documents(
 ) -> RemoveResult:
     """Remove documents; see :meth:`lshdb.Index.remove`."""
     result = RemoveResult()
-    given = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
-    keys = iter(dict.fromkeys(check_key("a key", key) for key in given))
+    given_keys = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
+    keys = iter(dict.fromkeys(check_key("a key", key) for key in given_keys))
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
-        while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
-            _remove(writer, some, result, is_cut=store.params.window is not None)
+        while batch_keys := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
+            _remove(writer, batch_keys, result, is_cut=store.params.window is not None)
     return result
 
 
@@ -62,16 +62,16 @@ def _remove(writer: Writer, keys: list[str], result: RemoveResult, *, is_cut: bo
     def work(transaction: WriteTransaction) -> tuple[set[str], Gone, int | None]:
         snapshot = transaction.snapshot
         if is_cut:
-            found = windows_of(snapshot, keys)
-            every = itertools.chain.from_iterable(found.values())
+            windows = windows_of(snapshot, keys)
+            every = itertools.chain.from_iterable(windows.values())
             gone = [(document.doc_id, document.signature_id) for document in every]
-            return set(found), gone, _delete(transaction, gone)
-        known = snapshot.documents_of_keys(keys)
-        gone = [(document.doc_id, document.signature_id) for document in known.values()]
-        return set(known), gone, _delete(transaction, gone)
+            return set(windows), gone, _delete(transaction, gone)
+        documents = snapshot.documents_of_keys(keys)
+        gone = [(document.doc_id, document.signature_id) for document in documents.values()]
+        return set(documents), gone, _delete(transaction, gone)
 
-    found, gone, batch_id = writer.run(work)
-    result.missing += [key for key in keys if key not in found]
+    removed, gone, batch_id = writer.run(work)
+    result.missing += [key for key in keys if key not in removed]
     _count(result, gone, batch_id)
 
 

@@ -62,15 +62,15 @@ def unite(snapshot: Snapshot, batch: Batch) -> None:
     Reads the stored lists of known keys. A batch then holds the unions, which are as large as what
     is stored of its hosts and what comes in.
     """
-    known = snapshot.documents_of_keys(batch.keys)
+    stored_documents = snapshot.documents_of_keys(batch.keys)
     places: dict[int, list[int]] = {}
     for place, key in enumerate(batch.keys):
-        before = known.get(key)
+        before = stored_documents.get(key)
         if before is not None and before.body_hash != batch.body_hashes[place]:
             places.setdefault(before.doc_id, []).append(place)
     for doc_id, stored in snapshot.bodies_of_documents(list(places)):
         for place in places.pop(doc_id):
-            _unite(batch, place, stored, known[batch.keys[place]].body_hash)
+            _unite(batch, place, stored, stored_documents[batch.keys[place]].body_hash)
     for place, *_ in places.values():
         raise DamageError(f"the URLs of {batch.keys[place]!r} are missing", hint="run lshdb check")
 

@@ -42,10 +42,10 @@ class _Filter:
         suspected = np.zeros(len(keys), dtype=bool)
         all_places = self._places(keys) if self._filters else []
         for words in self._filters:
-            found = np.ones(len(keys), dtype=bool)
+            may_be = np.ones(len(keys), dtype=bool)
             for places in all_places:
-                found &= (words[places >> 3] & _bit(places)) != 0
-            suspected |= found
+                may_be &= (words[places >> 3] & _bit(places)) != 0
+            suspected |= may_be
         return suspected
 
     def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -122,7 +122,7 @@ class WrittenDocuments:
         if self._filter is None:
             return keys
         hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
-        found = np.flatnonzero(self._filter.suspected(hashes))
+        may_be = np.flatnonzero(self._filter.suspected(hashes))
         if remembers:
             self._filter.remember(hashes)
-        return [keys[place] for place in found.tolist()]
+        return [keys[place] for place in may_be.tolist()]

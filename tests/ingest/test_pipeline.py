@@ -123,7 +123,7 @@ def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
     monkeypatch.setattr(SqliteDatabase, "checkpoint", noted)
     index.add([("first", "a text of its own")])
     index.add(
-        [(f"k{number}", f"text {number} has some words of its own") for number in range(2_100)],
+        ((f"k{number}", f"text {number} has some words of its own") for number in range(2_100)),
         on_commit=lambda _: sizes.append(log.stat().st_size),
         workers=workers,
     )

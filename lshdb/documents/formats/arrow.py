@@ -65,12 +65,12 @@ def read_arrow(file: OpenFile) -> Iterator[Item]:
             arrow, schema, fields, file.seen, name=file.name, prefix=row_prefix(file),
             limit=file.limit,
         )  # fmt: skip
-        wanted = sorted(map(schema.get_field_index, rows.columns))
+        indices = sorted(map(schema.get_field_index, rows.columns))
         beside = None
         if fields.keys is not None:
-            n_rows = sum(batch.num_rows for batch in read_batches(open_ipc(ipc, content, wanted)))
+            n_rows = sum(batch.num_rows for batch in read_batches(open_ipc(ipc, content, indices)))
             beside = side_keys(fields.keys, n_rows)
-        yield from rows.documents(ipc_batches(content, file.descriptor, wanted), beside)
+        yield from rows.documents(ipc_batches(content, file.descriptor, indices), beside)
     except reading_errors(arrow) as error:
         raise unreadable("Arrow", error, rows) from error
 
@@ -168,7 +168,7 @@ def _as_bytes(arrow: Any, column: Any) -> Any:
         )
     if (types.is_list(kind) or types.is_large_list(kind)) and types.is_dictionary(kind.value_type):
         return _as_bytes(arrow, column.values)
-    return column.view(mapped_type(arrow, kind, lambda one: _binary_type(arrow, one)))
+    return column.view(mapped_type(arrow, kind, lambda inner: _binary_type(arrow, inner)))
 
 
 def _binary_type(arrow: Any, kind: Any) -> Any:

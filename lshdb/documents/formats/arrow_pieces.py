@@ -291,7 +291,7 @@ class _Column:
         return self.arrow.nulls(n, self.kind)
 
     def _made(self, n: int, parts: list[Any], children: list[Any] | None = None) -> Any:
-        buffers = [None if each is None else self.arrow.py_buffer(each) for each in parts]
+        buffers = [None if part is None else self.arrow.py_buffer(part) for part in parts]
         return self.arrow.Array.from_buffers(self.kind, n, buffers, children=children)
 
 
@@ -460,6 +460,6 @@ def _of_type(arrow: Any, kind: Any) -> Callable[[_Parts, Any], _Column] | None:
         make = _Binary
     elif types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind):
         make = _Fixed
-    if any(_of_type(arrow, each) is None for each in inner):
+    if any(_of_type(arrow, child) is None for child in inner):
         return None
     return make

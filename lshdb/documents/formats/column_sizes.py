@@ -63,7 +63,7 @@ def full_batch(arrow: Any, batch: Any, schema: Any) -> Any:
 def _may_be_whole(arrow: Any, batch: Any) -> bool:
     """Return whether a batch is small, by its bytes, and repeats nothing."""
     return batch.nbytes <= BATCH_BYTES and not any(
-        repeats(arrow, each.type) for each in batch.columns
+        repeats(arrow, column.type) for column in batch.columns
     )
 
 
@@ -196,7 +196,7 @@ def first_bytes(arrow: Any, column: Any) -> int:
 def full_type(arrow: Any, kind: Any) -> Any:
     """Return a type with values in the place of references to a dictionary."""
     return mapped_type(
-        arrow, kind, lambda one: one.value_type if arrow.types.is_dictionary(one) else one
+        arrow, kind, lambda inner: inner.value_type if arrow.types.is_dictionary(inner) else inner
     )
 
 
@@ -206,7 +206,7 @@ def mapped_type(arrow: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
     if types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return arrow.struct(
-            [each.with_type(mapped_type(arrow, each.type, change)) for each in fields]
+            [child.with_type(mapped_type(arrow, child.type, change)) for child in fields]
         )
     if types.is_map(kind):
         return arrow.map_(

@@ -137,20 +137,20 @@ class ArrowRows:
             raise BrokenSourceError(
                 f"has {missing_fields('column', missing, names, fields, side=side)}"
             )
-        self._bodies = [each for each in fields.bodies if each in names]
+        self._bodies = [name for name in fields.bodies if name in names]
         if not self._is_joined:
             del self._bodies[1:]
         has_keys = prefix is None and fields.keys is None
         self._key = fields.key_name if has_keys else None
-        self._kept = [each for each in fields.keep if each in names]
+        self._kept = [name for name in fields.keep if name in names]
         seen.note(self._kept, names)
-        wanted = [*self._bodies, *([fields.key_name] if has_keys else []), *self._kept]
-        self.columns = list(dict.fromkeys(wanted))
-        twice = next((each for each in self.columns if names.count(each) > 1), None)
+        read = [*self._bodies, *([fields.key_name] if has_keys else []), *self._kept]
+        self.columns = list(dict.fromkeys(read))
+        twice = next((name for name in self.columns if names.count(name) > 1), None)
         if twice is not None:
             raise BrokenSourceError(f"has more than one column {twice!r}")
-        for each in self._bodies:
-            _check_body(arrow, each, schema.field(each).type, is_joined=self._is_joined)
+        for body in self._bodies:
+            _check_body(arrow, body, schema.field(body).type, is_joined=self._is_joined)
         self._is_dense = fields.is_dense
         self._first = first
         self.row = 0
@@ -222,10 +222,10 @@ class ArrowRows:
         if batch.num_rows != 1:
             return None
         if batch.nbytes <= _SMALL_BYTES and not any(
-            repeats(self._arrow, each.type) for each in batch.columns
+            repeats(self._arrow, column.type) for column in batch.columns
         ):
             return None
-        bodies = sum(first_bytes(self._arrow, batch.column(each)) for each in self._bodies)
+        bodies = sum(first_bytes(self._arrow, batch.column(column)) for column in self._bodies)
         if bodies > self._limit:
             return f"the body has {bodies:,} bytes, more than the limit of {self._limit:,}"
         if self._key is not None:
@@ -242,13 +242,13 @@ class ArrowRows:
 
     def _bodies_of(self, batch: Any) -> Sequence[Any]:
         columns = [
-            bodies_of(self._arrow, batch.column(each), is_dense=self._is_dense)
-            for each in self._bodies
+            bodies_of(self._arrow, batch.column(name), is_dense=self._is_dense)
+            for name in self._bodies
         ]
         if not self._is_joined:
             return columns[0]
         return [
-            next((each for each in texts if isinstance(each, Unreadable)), None) or joined(texts)
+            next((value for value in texts if isinstance(value, Unreadable)), None) or joined(texts)
             for texts in zip(*columns, strict=True)
         ]
 
@@ -300,11 +300,11 @@ def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:
         types.is_string, types.is_large_string, types.is_string_view, types.is_binary,
         types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view, types.is_null,
     )  # fmt: skip
-    others = (
+    nested = (
         types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view,
         types.is_large_list_view, types.is_map, types.is_struct,
     )  # fmt: skip
-    if not any(each(plain) for each in (texts if is_joined else (*texts, *others))):
+    if not any(is_kind(plain) for is_kind in (texts if is_joined else (*texts, *nested))):
         expected = "strings" if is_joined else "strings, binary values, lists or maps"
         raise BrokenSourceError(f"has a column {name!r} of {kind}, expected {expected}")
 
@@ -396,7 +396,7 @@ def _as_text(value: Any) -> Any:
     if type(value) is tuple:  # a key and an item of a map
         return tuple(map(_as_text, value))
     if type(value) is dict:
-        return {name: _as_text(each) for name, each in value.items()}
+        return {name: _as_text(inner) for name, inner in value.items()}
     return value
 
 

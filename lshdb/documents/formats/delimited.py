@@ -87,10 +87,10 @@ def _read_delimited(
 
     prefix = row_prefix(file)
     key_column = None if prefix is not None else header.index(fields.key_name)
-    texts = [header.index(each) for each in fields.bodies if each in header]
+    texts = [header.index(name) for name in fields.bodies if name in header]
     text_column = texts[0]
-    kept = [(each, header.index(each)) for each in fields.keep if each in header]
-    file.seen.note([each for each, _ in kept], header)
+    kept_columns = {name: header.index(name) for name in fields.keep if name in header}
+    file.seen.note(kept_columns, header)
     for number, (line, cells, reason) in enumerate(records, start=1):
         if reason is None and len(cells) != len(header):
             reason = f"{len(cells)} cells, the header has {len(header)}" + _advice(cells, quotes)
@@ -101,7 +101,7 @@ def _read_delimited(
             body = cells[text_column]
             if fields.is_joined:
                 body = joined(cells[column] for column in texts) or ""
-            values = {each: cells[column] for each, column in kept} if kept else None
+            values = {name: cells[column] for name, column in kept_columns.items()} or None
             if feed.number - line >= _FEW_LINES and not quotes.is_given:
                 long_cells.take(line, cells)
             yield Document(key, body, f"{name}:{line}", values)
@@ -139,23 +139,25 @@ class _LongCells:
     def __str__(self) -> str:
         """Return where the longest is, and what to do if it should be none."""
         more = self.count - 1
-        others = f"; {more:,} more span" + "s" * (more == 1) if more else ""
-        others += f" more than {_FEW_LINES}" if more else ""
-        return f"{self._line}: a quoted cell spans {self._longest:,} lines{others}; {_NO_QUOTES}"
+        more_lines = f"; {more:,} more span" + "s" * (more == 1) if more else ""
+        more_lines += f" more than {_FEW_LINES}" if more else ""
+        return (
+            f"{self._line}: a quoted cell spans {self._longest:,} lines{more_lines}; {_NO_QUOTES}"
+        )
 
 
 def _header_fault(header: list[str], fields: Fields, delimiter: str) -> str | None:
     missing = absent(fields, header)
     if missing:
-        other = max("\t;|,", key=lambda each: header[0].count(each))
-        if len(header) == 1 and other != delimiter and other in header[0]:
+        likely = max("\t;|,", key=lambda character: header[0].count(character))
+        if len(header) == 1 and likely != delimiter and likely in header[0]:
             return (
                 f"one column, {shown_names(header)}, which looks like columns between "
-                f"{_shown(other)}: give --delimiter {_shown(other)}"
+                f"{_shown(likely)}: give --delimiter {_shown(likely)}"
             )
         return missing_fields("column", missing, header, fields)
-    wanted = (*fields.bodies, *fields.keep, *([] if fields.row_keys else [fields.key_name]))
-    twice = next((field for field in wanted if header.count(field) > 1), None)
+    needed = (*fields.bodies, *fields.keep, *([] if fields.row_keys else [fields.key_name]))
+    twice = next((field for field in needed if header.count(field) > 1), None)
     return None if twice is None else f"more than one column {twice!r}"
 
 
@@ -375,9 +377,9 @@ def _link(line: bytes | TooLong) -> tuple[str, str, int] | None:
     if not 2 <= len(cells) <= 3:
         if len(cells) == 1 and (not cells[0] or cells[0].isspace()):
             return None
-        found = "one cell" if len(cells) == 1 else f"{len(cells)} cells"
+        count = "one cell" if len(cells) == 1 else f"{len(cells)} cells"
         raise _NoLinkError(
-            f"{found}, expected source, target and perhaps a count, separated by tabs"
+            f"{count}, expected source, target and perhaps a count, separated by tabs"
         )
     source, target = _end("source", cells[0]), _end("target", cells[1])
     return source, target, _count(cells[2]) if len(cells) == 3 else 1

@@ -85,12 +85,12 @@ class Answer:
     def of(cls, block: bytes) -> Answer | None:
         """Take an answer apart; None if it is none. Those before the final one are passed over."""
         while True:
-            found = _STATUS.match(block)
-            if found is None:
+            status_line = _STATUS.match(block)
+            if status_line is None:
                 return None
             end = _HEAD_END.search(block)
             head, body = (block, b"") if end is None else (block[: end.start()], block[end.end() :])
-            status = int(found[1])
+            status = int(status_line[1])
             if status // 100 != 1 or not body:
                 return cls(status, header_fields(head), body)
             block = body
@@ -267,9 +267,9 @@ def _labels(content_type: bytes, body: bytes) -> Iterator[str]:
         named = _meta_label(head)
         if named is not None:
             yield _meant(named)
-        found = _XML.match(head)
-        if found is not None:
-            yield _meant(found[2].decode("latin-1"))
+        declaration = _XML.match(head)
+        if declaration is not None:
+            yield _meant(declaration[2].decode("latin-1"))
 
 
 def _meant(label: str) -> str:
@@ -306,18 +306,18 @@ def _meta_label(head: bytes) -> str | None:
 def _attributes(head: bytes, at: int) -> tuple[int, dict[bytes, bytes]]:
     """Return where the attributes of a tag end, and their values; of equal names the first."""
     attributes: dict[bytes, bytes] = {}
-    while (found := _ATTRIBUTE.match(head, at)) is not None:
-        value = found[2] or found[3] or found[4] or b""
-        attributes.setdefault(found[1].lower(), value)
-        at = found.end()
+    while (attribute := _ATTRIBUTE.match(head, at)) is not None:
+        value = attribute[2] or attribute[3] or attribute[4] or b""
+        attributes.setdefault(attribute[1].lower(), value)
+        at = attribute.end()
     return at, attributes
 
 
 def _label_of(attributes: dict[bytes, bytes]) -> str | None:
     label = attributes.get(b"charset")
     if label is None and attributes.get(b"http-equiv", b"").strip().lower() == b"content-type":
-        found = _CHARSET.search(attributes.get(b"content", b""))
-        label = None if found is None else found[2]
+        charset = _CHARSET.search(attributes.get(b"content", b""))
+        label = None if charset is None else charset[2]
     return None if label is None else label.strip().decode("latin-1")
 
 

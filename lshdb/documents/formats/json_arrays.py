@@ -35,19 +35,19 @@ def beginning(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
     White space before them is not held: line feeds come back, and in an array nothing does.
     """
-    taken: list[bytes] = []
+    chunks_read: list[bytes] = []
     start = b""
     n_lines = 0
     while len(start) < 2 or BOM_UTF8.startswith(start):
         try:
             chunk = next(chunks, None)
         except BrokenSourceError as error:
-            return start, itertools.chain(_line_feeds(n_lines), taken, _failing(error))
+            return start, itertools.chain(_line_feeds(n_lines), chunks_read, _failing(error))
         if chunk is None:
             break
         is_blank = not chunk.strip(_SPACE)
         if not is_blank or (start and start != b"["):
-            taken.append(chunk)
+            chunks_read.append(chunk)
         elif not start:
             n_lines += chunk.count(b"\n")
         start = (start + chunk).removeprefix(BOM_UTF8).lstrip(_SPACE)
@@ -55,7 +55,7 @@ def beginning(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
             start = b"[" + start[1:].lstrip(_SPACE)
         elif start and not BOM_UTF8.startswith(start):
             break
-    return start[:2], itertools.chain(_line_feeds(n_lines), taken, chunks)
+    return start[:2], itertools.chain(_line_feeds(n_lines), chunks_read, chunks)
 
 
 def _line_feeds(count: int) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
     """
     depth = count = 0
     in_string = False
-    held = _Held(limit)
+    content = _Held(limit)
     rest = b""
     try:
         for chunk in without_bom(chunks):
@@ -161,18 +161,18 @@ def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
                     position += 1
                     continue
                 if depth == 0:
-                    found = _NOT_SPACE.search(data, position)
-                    if found is None:
+                    match = _NOT_SPACE.search(data, position)
+                    if match is None:
                         break
-                    if found[0] != b"[":
+                    if match[0] != b"[":
                         raise BrokenSourceError("holds something other than an array of objects")
-                    start = position = found.end()
+                    start = position = match.end()
                     depth = 1
                     continue
-                found = _STRUCTURE.search(data, position)
-                if found is None:
+                match = _STRUCTURE.search(data, position)
+                if match is None:
                     break
-                sign, position = data[found.start()], found.end()
+                sign, position = data[match.start()], match.end()
                 if sign == _QUOTE:
                     in_string = True
                 elif sign in _OPENING:
@@ -180,14 +180,14 @@ def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
                 elif sign in _CLOSING:
                     depth -= 1
                 if (sign == _COMMA and depth == 1) or depth == 0:
-                    held.add(data[start : found.start()])
+                    content.add(data[start : match.start()])
                     start = position
-                    element = held.take()
+                    element = content.take()
                     if element is not None:
                         count += 1
                         yield element
             if depth:
-                held.add(data[start : len(data) - len(rest)])
+                content.add(data[start : len(data) - len(rest)])
     except BrokenSourceError as error:
         raise BrokenSourceError(f"{error.reason}, after record {count:,}") from error
     if depth:

@@ -62,7 +62,7 @@ class JsonRecords:
             return Rejected(source, reason)
         if document.fields is None:
             return document
-        fields = {name: exact_value(data, name, one) for name, one in document.fields.items()}
+        fields = {name: exact_value(data, name, value) for name, value in document.fields.items()}
         return replace(document, fields=fields)
 
 

@@ -261,7 +261,7 @@ def key_of(record: Mapping[str, Any] | None, key_field: str) -> str | None:
 
 def split_raw_lines(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
     """Yield lines, and pieces of lines over the limit, without parsing them."""
-    held: list[bytes] = []
+    pieces: list[bytes] = []
     size, in_pieces = 0, False
     for chunk in chunks:
         start = 0
@@ -270,19 +270,19 @@ def split_raw_lines(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
             piece = chunk[start:end]
             start = end
             ended = piece.endswith(b"\n")
-            held.append(piece)
+            pieces.append(piece)
             size += len(piece)
             if in_pieces or size - ended > limit:
-                yield RawLine(b"".join(held), None, continues=in_pieces, is_whole=False)
+                yield RawLine(b"".join(pieces), None, continues=in_pieces, is_whole=False)
                 in_pieces = not ended
             elif ended:
-                yield RawLine(b"".join(held), None)
+                yield RawLine(b"".join(pieces), None)
             else:
                 continue
-            held.clear()
+            pieces.clear()
             size = 0
-    if held:
-        yield RawLine(b"".join(held), None)
+    if pieces:
+        yield RawLine(b"".join(pieces), None)
 
 
 def parse_object(line: bytes) -> dict[str, Any] | None:

@@ -88,7 +88,7 @@ class Records:
         """
         key_field, body_field = self._key_field, self._bodies[0]
         if body_field not in record:
-            body_field = next((each for each in self._bodies if each in record), body_field)
+            body_field = next((field for field in self._bodies if field in record), body_field)
         if body_field not in record or (self._prefix is None and key_field not in record):
             raise NoDocumentError(self._missing(record))
 
@@ -111,9 +111,9 @@ class Records:
             raise NoDocumentError(reason)
         if not self._keep:
             return Document(key, body, source)
-        kept = {name: record[name] for name in self._keep if name in record}
-        self._seen.note(kept, record)
-        return Document(key, body, source, kept or None)
+        kept_fields = {name: record[name] for name in self._keep if name in record}
+        self._seen.note(kept_fields, record)
+        return Document(key, body, source, kept_fields or None)
 
     def _body(self, record: Mapping[str, Any], field: str) -> Any:
         body = record[field]
@@ -131,7 +131,7 @@ class Records:
         return body
 
     def _joined(self, record: Mapping[str, Any]) -> str:
-        values = [record.get(each) for each in self._bodies]
+        values = [record.get(name) for name in self._bodies]
         for field, value in zip(self._bodies, values, strict=True):
             if value is not None and not isinstance(value, str):
                 raise NoDocumentError(

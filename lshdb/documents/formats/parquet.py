@@ -160,19 +160,19 @@ class _Group:
             batch_size=self._rows_from(row), row_groups=[self._number],
             columns=self._opened.columns,
         )  # fmt: skip
-        few: list[Any] = []
+        small: list[Any] = []
         n_rows = n_bytes = 0
         for batch in batches:
             row += batch.num_rows
             if self._limits and row < self._n_rows:
                 table.reader.set_batch_size(self._rows_from(row))
-            few.append(batch)
+            small.append(batch)
             n_rows += batch.num_rows
             n_bytes += batch.nbytes
             if n_rows >= _FEW_ROWS or n_bytes >= BATCH_BYTES:
-                yield from self._together(few)
-                few, n_rows, n_bytes = [], 0, 0
-        yield from self._together(few)
+                yield from self._together(small)
+                small, n_rows, n_bytes = [], 0, 0
+        yield from self._together(small)
 
     def _rows_from(self, row: int) -> int:
         return min([BATCH_ROWS, *(limit(row) for limit in self._limits)])

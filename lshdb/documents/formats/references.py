@@ -111,18 +111,18 @@ def _file_lines(file: OpenFile) -> Iterator[bytes | TooLong]:
 
 def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield chunks in which LF ends each line; CRs before it are one line end with it."""
-    held = b""
+    rest = b""
     for chunk in chunks:
-        data = held + chunk
+        data = rest + chunk
         body = data.rstrip(b"\r")
         n_held = min(len(data) - len(body), 2)
-        held = data[len(data) - n_held :]
+        rest = data[len(data) - n_held :]
         data = data[: len(data) - n_held]
         if b"\r" in data:
             data = _LINE_ENDS.sub(b"\n", data).replace(b"\r", b"\n")
         if data:
             yield data
-    if held:
+    if rest:
         yield b"\n"
 
 
@@ -153,15 +153,15 @@ def _document(
     records: Records, file: OpenFile, raw: dict[str, Any], number: int, place: str
 ) -> Document:
     record = _cleaned(raw)
-    text = JOINT.join(record[each] for each in ("title", "abstract") if each in record)
+    text = JOINT.join(record[field] for field in ("title", "abstract") if field in record)
     if not text:
         raise NoDocumentError("the record has neither a title nor an abstract")
     record = {"id": raw.get("id") or f"{file.key}:{number}", "text": text, **record}
     document = records.document(record, number, place)
     if file.fields.keep:
         return document
-    kept = {name: record[name] for name in REFERENCE_FIELDS if name in record}
-    return Document(document.key, document.body, document.source, kept or None)
+    kept_fields = {name: record[name] for name in REFERENCE_FIELDS if name in record}
+    return Document(document.key, document.body, document.source, kept_fields or None)
 
 
 def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
     for name in (*REFERENCE_FIELDS, "abstract"):
         value = raw.get(name)
         if name == "authors":
-            value = [one for one in map(_line, value or []) if one]
+            value = [line for line in map(_line, value or []) if line]
         elif name == "year":
             year = _YEAR.search(str(value or ""))
             value = int(year[0]) if year else None
@@ -195,8 +195,8 @@ def _first(record: dict[str, Any], *names: str) -> Any:
 
 def _found_doi(values: Iterable[str]) -> str | None:
     """Return the first DOI among addresses and numbers."""
-    found = next(filter(None, map(_DOI.search, values)), None)
-    return found[0] if found else None
+    doi = next(filter(None, map(_DOI.search, values)), None)
+    return doi[0] if doi else None
 
 
 # RIS
@@ -254,13 +254,13 @@ def _as_rispy_reads(text: str) -> str:
     lines: list[list[str]] = []
     continues = False
     for line in text.split("\n"):
-        found = tag.fullmatch(line)
-        if found or not continues:
-            lines.append([f"{found[1]}  - {found[2] or ''}" if found else line])
+        match = tag.fullmatch(line)
+        if match or not continues:
+            lines.append([f"{match[1]}  - {match[2] or ''}" if match else line])
         else:
             lines[-1].append(line.strip())
-        if found:
-            name = found[1]
+        if match:
+            name = match[1]
             is_single = name not in LIST_TYPE_TAGS and name not in DELIMITED_TAG_MAPPING
             continues = is_single and name in TAG_KEY_MAPPING and name != "TY"
     return "\n".join(map(" ".join, lines))
@@ -323,10 +323,10 @@ def _parse_pubmed(text: str) -> dict[str, Any]:
     parts: dict[str, list[list[str]]] = {}
     last: list[list[str]] | None = None
     for number, line in enumerate(text.split("\n"), start=1):
-        found = _TAG.fullmatch(line)
-        if found:
-            last = parts.setdefault(found[1], [])
-            last.append([found[2]])
+        match = _TAG.fullmatch(line)
+        if match:
+            last = parts.setdefault(match[1], [])
+            last.append([match[2]])
         elif line.startswith(" ") and last is not None:
             last[-1].append(line.strip())
         else:
@@ -398,7 +398,9 @@ class _Strings:
     def used_in(self, text: str) -> list[str]:
         """Return the definitions whose names occur in a text, in order."""
         names = set(re.findall(r"[^\s={}#\",()]+", text.lower())) if self._texts else set()
-        return [one for _, one in sorted(map(self._texts.__getitem__, names & self._texts.keys()))]
+        return [
+            text for _, text in sorted(map(self._texts.__getitem__, names & self._texts.keys()))
+        ]
 
 
 def _bibtex_pieces(file: OpenFile, strings: _Strings) -> Iterator[_Piece | Rejected]:
@@ -407,10 +409,10 @@ def _bibtex_pieces(file: OpenFile, strings: _Strings) -> Iterator[_Piece | Rejec
     kind = b""
     number = 0
     for number, line in enumerate(_file_lines(file), start=1):
-        found = None if isinstance(line, TooLong) else _ENTRY.match(line)
-        if found:
+        match = None if isinstance(line, TooLong) else _ENTRY.match(line)
+        if match:
             yield from _finished(piece, kind, strings)
-            piece, kind = _Piece(f"{file.name}:{number}", file.limit), found[1].lower()
+            piece, kind = _Piece(f"{file.name}:{number}", file.limit), match[1].lower()
         if piece is not None:
             piece.add(line)
     if piece is None and number:
@@ -430,9 +432,9 @@ def _finished(piece: _Piece | None, kind: bytes, strings: _Strings) -> Iterator[
         piece.reason = str(error)
         yield piece
         return
-    found = _STRING.match(text)
-    if found is not None:
-        strings.add(found[1].lower(), text)
+    match = _STRING.match(text)
+    if match is not None:
+        strings.add(match[1].lower(), text)
 
 
 @functools.cache
@@ -462,7 +464,7 @@ def _parse_bibtex(strings: _Strings, text: str) -> dict[str, Any]:
     except Exception as error:  # the library raises whatever a record makes it stumble over
         raise NoDocumentError(f"the entry cannot be read as BibTeX: {_said(error)}") from error
     entry = library.entries[0]
-    fields = {one.key.lower(): re.sub(r"[{}]", "", str(one.value)) for one in entry.fields}
+    fields = {field.key.lower(): re.sub(r"[{}]", "", str(field.value)) for field in entry.fields}
     return {
         **fields,
         "id": entry.key.strip(),
@@ -493,7 +495,7 @@ def _put_together(name: str, value: str, strings: dict[str, Any]) -> str:
             f"the field {name!r} of the entry cannot be told from the next one: a comma or a brace "
             "is missing"
         )
-    words = {one.lower(): str(string.value) for one, string in strings.items()}
+    words = {name.lower(): str(string.value) for name, string in strings.items()}
     parts = (part[0] for part in _PART.finditer(value))
     return "".join(words.get(part.lower(), part).strip('"') for part in parts)
 
@@ -518,45 +520,45 @@ def read_endnote(file: OpenFile) -> Iterator[Document | Rejected]:
 
 
 def _xml_pieces(file: OpenFile) -> Iterator[_Piece]:
-    held = bytearray()
+    buffer = bytearray()
     piece: _Piece | None = None
     number = searched = 0
     has_root = False
     for chunk in file.chunks:
-        held += chunk
+        buffer += chunk
         while True:
             if piece is None:
-                begin = _BEGIN.search(held)
+                begin = _BEGIN.search(buffer)
                 if not has_root:
-                    if begin is None and len(held) < HEAD:
+                    if begin is None and len(buffer) < HEAD:
                         break
-                    _check_root(bytes(held[: begin.start() if begin else len(held)]))
+                    _check_root(bytes(buffer[: begin.start() if begin else len(buffer)]))
                     has_root = True
                 if begin is None:
-                    del held[: -len(_END)]
+                    del buffer[: -len(_END)]
                     break
-                del held[: begin.start()]
+                del buffer[: begin.start()]
                 number += 1
                 piece, searched = _Piece(f"{file.name}: record {number}", file.limit), 1
-            end = held.find(_END, searched)
-            following = _BEGIN.search(held, searched)
+            end = buffer.find(_END, searched)
+            following = _BEGIN.search(buffer, searched)
             if following is not None and (end < 0 or following.start() < end):
                 piece.reason = "the record is not closed before the next one begins"
                 end, length = following.start(), 0
             elif end >= 0:
                 length = len(_END)
             else:
-                if len(held) > file.limit + len(_END):
-                    piece.add(TooLong(len(held) - len(_END), 0))
-                    del held[: -len(_END)]
-                searched = max(1, len(held) - len(_END))  # not at its own beginning
+                if len(buffer) > file.limit + len(_END):
+                    piece.add(TooLong(len(buffer) - len(_END), 0))
+                    del buffer[: -len(_END)]
+                searched = max(1, len(buffer) - len(_END))  # not at its own beginning
                 break
-            piece.add(bytes(held[: end + length]))
-            del held[: end + length]
+            piece.add(bytes(buffer[: end + length]))
+            del buffer[: end + length]
             yield piece
             piece = None
     if not has_root:
-        _check_root(bytes(held))
+        _check_root(bytes(buffer))
     if piece is not None:
         piece.reason = "the record is not closed; the file ends within it"
         yield piece
@@ -595,7 +597,7 @@ def _parse_endnote(text: str) -> dict[str, Any]:
         raise NoDocumentError(f"the record declares entities: {_said(error)}") from error
 
     def one(*paths: str) -> str | None:
-        texts = ("".join(found.itertext()) for path in paths for found in record.iterfind(path))
+        texts = ("".join(element.itertext()) for path in paths for element in record.iterfind(path))
         return next(filter(None, map(str.strip, texts)), None)
 
     authors = record.iterfind("contributors/authors/author")

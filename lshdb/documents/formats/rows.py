@@ -77,7 +77,7 @@ SCATTERED_BYTES = 16 * 2**20
 """Bytes of rows that are read at once in Fortran order."""
 MAX_HEADER_BYTES = 2**16
 _MAGIC = b"\x93NUMPY"
-_ARRAYS = (".npy", *(f".npy{one}" for one in BY_COMPRESSION))
+_ARRAYS = (".npy", *(f".npy{ending}" for ending in BY_COMPRESSION))
 _VECTOR_TYPES = {("f", 4), ("f", 8), ("f", 2), ("u", 1), ("b", 1)}
 
 
@@ -241,17 +241,17 @@ def read_blocks(
         yield from _scattered_blocks(header, data, descriptor)
         return
     n_rows, row_bytes = header.shape[0], header.row_bytes
-    done = 0
-    while done < n_rows:
-        wanted = min(max(BLOCK_BYTES // row_bytes, 1), n_rows - done)
-        content = data.take(wanted * row_bytes)
+    first = 0
+    while first < n_rows:
+        n_asked = min(max(BLOCK_BYTES // row_bytes, 1), n_rows - first)
+        content = data.take(n_asked * row_bytes)
         got = len(content) // row_bytes
         if got:
             numbers = np.frombuffer(content[: got * row_bytes], dtype=header.dtype)
             yield _native(numbers.reshape(got, *header.shape[1:]))
-            done += got
-        if got < wanted:
-            raise _ended(data, f"in row {done:,}", header)
+            first += got
+        if got < n_asked:
+            raise _ended(data, f"in row {first:,}", header)
 
 
 def read_rows(header: ArrayHeader, descriptor: int, rows: Iterable[int]) -> Iterator[NDArray[Any]]:

@@ -94,7 +94,7 @@ def read_npz(file: OpenFile) -> Iterator[Item]:
     with ExitStack() as opened:
         with _reading_zip():
             archive = opened.enter_context(zipfile.ZipFile(file.in_any_order()))
-        names = [each.removesuffix(_SUFFIX) for each in archive.namelist() if _is_array(each)]
+        names = [member.removesuffix(_SUFFIX) for member in archive.namelist() if _is_array(member)]
         chosen = fields.vector
         if chosen is None:
             chosen = _only_matrix(archive, names)

@@ -130,9 +130,9 @@ class _Bytes:
     def skip_blank(self) -> bool:
         """Skip line ends; return whether anything follows."""
         while True:
-            found = _NOT_BLANK.search(self._held)
-            del self._held[: len(self._held) if found is None else found.start()]
-            if found is not None:
+            match = _NOT_BLANK.search(self._held)
+            del self._held[: len(self._held) if match is None else match.start()]
+            if match is not None:
                 return True
             if not self._more():
                 return False
@@ -152,7 +152,7 @@ class _Bytes:
 
     def take(self, size: int, *, is_kept: bool) -> bytes | None:
         """Return the next bytes; None if they are not to be kept."""
-        kept = bytearray()
+        content = bytearray()
         while size:
             if not self._held and not self._more():
                 raise BrokenSourceError("ends within a record")
@@ -160,8 +160,8 @@ class _Bytes:
             del self._held[: len(piece)]
             size -= len(piece)
             if is_kept:
-                kept += piece
-        return bytes(kept) if is_kept else None
+                content += piece
+        return bytes(content) if is_kept else None
 
 
 def _split(file: OpenFile) -> Iterator[_Record | str]:

@@ -31,9 +31,11 @@ _SPLITS = "dataset_dict.json"
 def without_descriptions(sources: Iterable[Source]) -> list[Source]:
     """Return sources without what only describes a dataset beside them; named ones all stay."""
     every = list(sources)
-    places = {os.path.dirname(one.path) for one in every if one.path.endswith(".arrow")}
+    places = {os.path.dirname(source.path) for source in every if source.path.endswith(".arrow")}
     above = {os.path.dirname(place) for place in places}
-    return [one for one in every if one.is_named or not _describes(one.path, places, above)]
+    return [
+        source for source in every if source.is_named or not _describes(source.path, places, above)
+    ]
 
 
 def _describes(path: str, places: set[str], above: set[str]) -> bool:
@@ -46,20 +48,22 @@ def _describes(path: str, places: set[str], above: set[str]) -> bool:
 
 def descriptions_of(paths: Iterable[str]) -> list[str]:
     """Return what describes the datasets of which all Arrow files are among some paths."""
-    given = {os.path.abspath(path) for path in paths}
-    found: dict[str, None] = {}
-    for folder in sorted({os.path.dirname(path) for path in given if path.endswith(".arrow")}):
+    known_paths = {os.path.abspath(path) for path in paths}
+    descriptions: dict[str, None] = {}
+    for folder in sorted(
+        {os.path.dirname(path) for path in known_paths if path.endswith(".arrow")}
+    ):
         described = [os.path.join(folder, name) for name in sorted(_DESCRIPTIONS)]
         try:
             with open(os.path.join(folder, _STATE), "rb") as file:
                 state = json.load(file)
-            files = {os.path.join(folder, one["filename"]) for one in state["_data_files"]}
+            files = {os.path.join(folder, part["filename"]) for part in state["_data_files"]}
         except (OSError, ValueError, KeyError, TypeError):
             continue  # no dataset, and its Arrow files are files like others
-        if files <= given and all(map(os.path.isfile, described)):
+        if files <= known_paths and all(map(os.path.isfile, described)):
             above = os.path.join(os.path.dirname(folder), _SPLITS)
-            found |= dict.fromkeys([*described, *([above] if os.path.isfile(above) else [])])
-    return list(found)
+            descriptions |= dict.fromkeys([*described, *([above] if os.path.isfile(above) else [])])
+    return list(descriptions)
 
 
 def described_anew(path: str, fields: Mapping[str, str]) -> bytes:

@@ -44,16 +44,16 @@ def find_encoding(name: str) -> str | None:
     """
     try:
         "a".encode(name)  # refuses what turns bytes into bytes, such as zlib
-        found = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
     except (LookupError, UnicodeError, TypeError, ValueError):
-        found = "undefined"
-    if found.replace("_", "-") in _NOT_FOR_FILES:
+        codec = "undefined"
+    if codec.replace("_", "-") in _NOT_FOR_FILES:
         raise ParameterError(
             f"encoding is {name!r}, which is no encoding of text files that Python knows",
             hint="for example latin-1, cp1252, utf-16, gb18030, shift_jis; see "
             "https://docs.python.org/3/library/codecs.html#standard-encodings",
         )
-    return None if found in ("utf-8", "utf-8-sig", "ascii") else found
+    return None if codec in ("utf-8", "utf-8-sig", "ascii") else codec
 
 
 def encoding_of_mark(head: bytes) -> str | None:
@@ -71,18 +71,18 @@ def recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     BrokenSourceError
         The text ends within a character, or cannot be decoded any further.
     """
-    kept = _kept(encoding)
-    decoder = codecs.getincrementaldecoder(encoding)(kept)
+    marks = _kept(encoding)
+    decoder = codecs.getincrementaldecoder(encoding)(marks)
     try:
         for chunk in chunks:
             text = decoder.decode(chunk)
             if text:
-                yield text.encode("utf-8", kept)
+                yield text.encode("utf-8", marks)
         rest = decoder.decode(b"", final=True)
     except UnicodeError as error:
         raise BrokenSourceError(f"is not valid {encoding}: {_reason(error)}") from error
     if rest:
-        yield rest.encode("utf-8", kept)
+        yield rest.encode("utf-8", marks)
 
 
 def _reason(error: UnicodeError) -> str:

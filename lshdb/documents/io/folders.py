@@ -159,11 +159,11 @@ class WalkCounts:
     def __str__(self) -> str:
         """Return what was left out in one line; empty if nothing was."""
         said = []
-        for reason, (one, several) in _WORDS.items():
+        for reason, (singular, several) in _WORDS.items():
             count = self.left_out[reason]
             if count:
                 shown = _most(self.endings.get(reason, Counter()))
-                words = one if count == 1 else several
+                words = singular if count == 1 else several
                 said.append(f"{count:,} {words}" + (f" ({shown})" if shown else ""))
         return ", ".join(said)
 
@@ -236,8 +236,8 @@ def candidate(path: str) -> Candidate | None:
     try:
         status = os.stat(path)
     except OSError as error:
-        found = Found(path, problem=f"cannot be read: {system_reason(error)}")
-        return Candidate(found, is_link=is_link)
+        unreadable = Found(path, problem=f"cannot be read: {system_reason(error)}")
+        return Candidate(unreadable, is_link=is_link)
     if not stat.S_ISREG(status.st_mode):
         return None
     return Candidate(Found(path, status.st_size), (status.st_dev, status.st_ino), is_link)
@@ -302,7 +302,7 @@ class Selection:
         self._counts = counts
         self._include = _spec("include", options.include) if options.include else None
         self._exclude = _spec("exclude", options.exclude) if options.exclude else None
-        self._own = {os.path.realpath(one) for one in options.leave_out}
+        self._own = {os.path.realpath(path) for path in options.leave_out}
         self._own_names = {os.path.basename(path) for path in self._own}
 
     def takes(
@@ -384,15 +384,15 @@ def walk(
     return without_copies(list(_descend(root, entries, options, counts)), counts)
 
 
-def without_copies(found: Sequence[Candidate], counts: WalkCounts) -> Iterator[Found]:
+def without_copies(candidates: Sequence[Candidate], counts: WalkCounts) -> Iterator[Found]:
     """Yield the files, without links to files that are among them, too."""
-    files = {one.identity for one in found if not one.is_link}
-    for one in found:
-        if one.is_link and one.identity is not None and one.identity in files:
+    files = {entry.identity for entry in candidates if not entry.is_link}
+    for entry in candidates:
+        if entry.is_link and entry.identity is not None and entry.identity in files:
             counts.leave("links")
             continue
-        files.add(one.identity)
-        yield one.file
+        files.add(entry.identity)
+        yield entry.file
 
 
 def _descend(
@@ -430,11 +430,11 @@ def _descend(
         except OSError as error:
             yield Candidate(Found(path, problem=f"cannot be listed: {system_reason(error)}"))
             continue
-        one = candidate(path)
-        if one is None:
+        file = candidate(path)
+        if file is None:
             counts.leave("special")
         else:
-            yield one
+            yield file
 
 
 # .gitignore
@@ -464,7 +464,7 @@ def _ignores_above(root: str) -> tuple[_Ignore, ...]:
 
     None if the folder is in no repository, or is ignored itself.
     """
-    found: list[_Ignore] = []
+    ignores: list[_Ignore] = []
     folder, lead = os.path.realpath(root), ""
     while not os.path.lexists(os.path.join(folder, ".git")):
         folder, name = os.path.split(folder)
@@ -474,12 +474,12 @@ def _ignores_above(root: str) -> tuple[_Ignore, ...]:
         path = os.path.join(folder, ".gitignore")
         if os.path.isfile(path):
             try:
-                found.append(_Ignore(_read_gitignore(path), lead=lead))
+                ignores.append(_Ignore(_read_gitignore(path), lead=lead))
             except OSError:  # of somebody else, perhaps: it is not below what was named
                 continue
-    if any(_ignores_root(ignore) for ignore in found):
+    if any(_ignores_root(ignore) for ignore in ignores):
         return ()
-    return tuple(reversed(found))
+    return tuple(reversed(ignores))
 
 
 def _ignores_root(ignore: _Ignore) -> bool:
@@ -605,8 +605,8 @@ def holds_texts(
             kind == "text" and not ending_of(path) for path, kind in zip(paths, kinds, strict=True)
         )
     are_texts = may and n_texts > n_records
-    others = ("records",) if are_texts else ("text", "neutral")
-    odd = [path for path, kind in zip(paths, kinds, strict=True) if kind in others]
+    odd_kinds = ("records",) if are_texts else ("text", "neutral")
+    odd = [path for path, kind in zip(paths, kinds, strict=True) if kind in odd_kinds]
     if are_texts:
         odd = [path for path in odd if not _is_array(path)]  # as binary files they are left out
     if odd and n_records:

@@ -51,14 +51,14 @@ def is_delta_table(path: str) -> bool:
     return os.path.isdir(os.path.join(path, _LOG))
 
 
-def without_stale_files(root: str, found: Sequence[Found], counts: WalkCounts) -> list[Found]:
+def without_stale_files(root: str, files_found: Sequence[Found], counts: WalkCounts) -> list[Found]:
     """Return files without those that lie in a table's folder and are not in the table.
 
     Parameters
     ----------
     root : str
         The folder in which they were found.
-    found : sequence of Found
+    files_found : sequence of Found
     counts : WalkCounts
         What is left out is counted here.
 
@@ -68,36 +68,36 @@ def without_stale_files(root: str, found: Sequence[Found], counts: WalkCounts) -
         A table that cannot be read by its files is one, with a problem.
     """
     root = os.path.abspath(root)
-    if not is_delta_table(root) and not any(one.path.endswith(".parquet") for one in found):
-        return list(found)
+    if not is_delta_table(root) and not any(file.path.endswith(".parquet") for file in files_found):
+        return list(files_found)
     homes = _Homes()
     tables: dict[str, dict[str, Found] | Found] = {}
-    kept: list[Found] = []
+    current: list[Found] = []
 
     def content(table: str, kind: str) -> dict[str, Found] | Found:
         if table not in tables:
             tables[table] = read = _read(table, kind)
             if isinstance(read, Found):
-                kept.append(read)
+                current.append(read)
         return tables[table]
 
-    for one in found:
-        table, kind = homes.of(os.path.dirname(one.path))
+    for file in files_found:
+        table, kind = homes.of(os.path.dirname(file.path))
         live = content(table, kind) if kind else None
         if live is None:
-            kept.append(one)
+            current.append(file)
         elif isinstance(live, dict):
-            is_live = live.pop(os.path.abspath(one.path), None) is not None
-            if is_live or not one.path.endswith(".parquet"):
-                kept.append(one)
+            is_live = live.pop(os.path.abspath(file.path), None) is not None
+            if is_live or not file.path.endswith(".parquet"):
+                current.append(file)
             else:
                 counts.leave("stale")
     if is_delta_table(root):
         content(root, "Delta")
     for table, files in tables.items():
         if isinstance(files, dict):
-            kept += _others(table, files, root)
-    return kept
+            current += _others(table, files, root)
+    return current
 
 
 class _Homes:
@@ -147,11 +147,11 @@ def _read(table: str, kind: str) -> dict[str, Found] | Found:
 
 def _others(table: str, live: dict[str, Found], root: str) -> Iterator[Found]:
     """Yield what a table has that was not found: files that are missing, or in another folder."""
-    for path, one in live.items():
+    for path, file in live.items():
         is_inside = os.path.commonpath([path, table]) == table
         is_missing = not os.path.lexists(path) and os.path.commonpath([path, root]) == root
         if is_missing or not is_inside:
-            yield one
+            yield file
 
 
 def _live_files(table: str) -> dict[str, Found]:
@@ -259,9 +259,9 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
 def _parquet(path: str) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
-    wanted = ("add", "remove", "protocol", "metaData", "sidecar")
+    actions = ("add", "remove", "protocol", "metaData", "sidecar")
     with parquet.ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if name in wanted]
+        names = [name for name in file.schema_arrow.names if name in actions]
         for batch in file.iter_batches(columns=names):
             for row in batch.to_pylist():
                 yield {name: value for name, value in row.items() if value is not None}

@@ -59,7 +59,7 @@ def is_part(path: str, jobs: dict[str, bool]) -> bool:
 
 
 def without_markers(
-    root: str, found: Sequence[Found], counts: WalkCounts, *, are_records: bool
+    root: str, files: Sequence[Found], counts: WalkCounts, *, are_records: bool
 ) -> list[Found]:
     """Return the files below a folder without what is no data, if it is a folder of records.
 
@@ -67,20 +67,20 @@ def without_markers(
     ----------
     root : str
         The folder; names in it count, and not its own.
-    found : sequence of Found
+    files : sequence of Found
     counts : WalkCounts
         What is left out is counted here.
     are_records : bool
         Whether the caller says that they are records.
     """
-    markers = [marker_of(one.path, root) for one in found]
+    markers = [marker_of(file.path, root) for file in files]
     if not any(markers):
-        return list(found)
-    if not (are_records or _holds_records(found, markers)):
-        markers = [one if one and _is_of_job(one) else None for one in markers]
+        return list(files)
+    if not (are_records or _holds_records(files, markers)):
+        markers = [file if file and _is_of_job(file) else None for file in markers]
     for _ in filter(None, dict.fromkeys(markers)):
         counts.leave("markers")
-    return [one for one, marker in zip(found, markers, strict=True) if marker is None]
+    return [file for file, marker in zip(files, markers, strict=True) if marker is None]
 
 
 def _is_of_job(path: str) -> bool:
@@ -98,11 +98,11 @@ def marker_of(path: str, root: str) -> str | None:
     return None
 
 
-def _holds_records(found: Sequence[Found], markers: Sequence[str | None]) -> bool:
+def _holds_records(files: Sequence[Found], markers: Sequence[str | None]) -> bool:
     n_records = n_texts = 0
     n_least = 0 if any(map(_is_of_job, filter(None, markers))) else 1
-    for one, marker in zip(found, markers, strict=True):
-        ending = ending_of(one.path)
-        n_records += marker is None and format_of_name(one.path) is not None
-        n_texts += kind_of_name(one.path) == "text" and ending not in ("", *_OF_PROGRAMS)
+    for file, marker in zip(files, markers, strict=True):
+        ending = ending_of(file.path)
+        n_records += marker is None and format_of_name(file.path) is not None
+        n_texts += kind_of_name(file.path) == "text" and ending not in ("", *_OF_PROGRAMS)
     return n_records >= max(n_texts, n_least)

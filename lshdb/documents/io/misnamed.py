@@ -64,7 +64,10 @@ def read_head(file: BinaryIO, *, is_regular: bool) -> bytes:
 
 
 def _may_be_compressed(head: bytes) -> bool:
-    return any(one.magic.startswith(head[: len(one.magic)]) for one in COMPRESSIONS.values())
+    return any(
+        compression.magic.startswith(head[: len(compression.magic)])
+        for compression in COMPRESSIONS.values()
+    )
 
 
 def is_plain(compression: str, head: bytes) -> bool:
@@ -79,7 +82,8 @@ def is_plain(compression: str, head: bytes) -> bool:
     """
     if not head or head.startswith(b"BZh"):
         return False
-    if any(head[: len(one.magic)] == one.magic[: len(head)] for one in COMPRESSIONS.values()):
+    magics = [known.magic for known in COMPRESSIONS.values()]
+    if any(head[: len(magic)] == magic[: len(head)] for magic in magics):
         return False
     is_text = _CONTROL.search(head[:HEAD]) is None or encoding_of_mark(head) is not None
     return bool(compression) and (is_text or look_at(head[:HEAD]) is not None)
@@ -101,9 +105,9 @@ def recognised(source: Source, head: bytes) -> Source:
     """
     if source.format.from_end or source.misnamed:
         return source
-    for name, one in COMPRESSIONS.items():
-        if name != source.compression and one.begins(head):
-            return replace(source, compression=name, misnamed=f"{one.title}-compressed")
+    for name, compression in COMPRESSIONS.items():
+        if name != source.compression and compression.begins(head):
+            return replace(source, compression=name, misnamed=f"{compression.title}-compressed")
     if is_plain(source.compression, head):
         source = replace(source, compression="", misnamed=NOT_COMPRESSED)
     if (

@@ -37,13 +37,13 @@ def expand_pattern(pattern: str) -> list[str]:
     root = drive + rest[: len(rest) - len(rest.lstrip(os.sep))]
     components = [component for component in rest.split(os.sep) if component]
     matches: set[str] = set()
-    seen: set[tuple[str, int]] = set()
+    visited: set[tuple[str, int]] = set()
     stack = [(root, 0)]
     while stack:
         state = stack.pop()
-        if state in seen:
+        if state in visited:
             continue
-        seen.add(state)
+        visited.add(state)
         base, depth = state
         if depth == len(components):
             matches.add(base or os.curdir)

@@ -56,7 +56,7 @@ def find_remote(url: str) -> list[RemoteFile]:
             return [RemoteFile(url, int(system.info(path).get("size") or 0))]
         fixed, star, _ = path.partition("*")
         below = fixed.rpartition("/")[0] if star else path.rstrip("/")
-        found = [
+        files = [
             RemoteFile(system.unstrip_protocol(name), int(system.info(name).get("size") or 0))
             for name in sorted(names)
             if not _is_hidden(name, below)
@@ -70,9 +70,9 @@ def find_remote(url: str) -> list[RemoteFile]:
             f"{shown}: cannot be looked up: {_reason(error)}",
             hint="check the URL, the network and your credentials for it",
         ) from error
-    if not found:
+    if not files:
         raise InputError(f"{shown}: no file is there", hint="check the URL")
-    return found
+    return files
 
 
 def _is_hidden(name: str, below: str) -> bool:

@@ -114,9 +114,9 @@ class Source:
         """
         if self.format.has_rows or not head:
             return None
-        found = look_at(head[:HEAD], self.path)
+        looks = look_at(head[:HEAD], self.path)
         begins = self.format.begins
         is_other = begins is not None and not begins.match(head.removeprefix(BOM_UTF8).lstrip())
         if self.is_guessed or (is_other and self.is_by_name):
-            return found or by_name(self.path)
-        return found if found is not None and found.is_binary else None
+            return looks or by_name(self.path)
+        return looks if looks is not None and looks.is_binary else None

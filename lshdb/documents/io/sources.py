@@ -140,8 +140,12 @@ def find_sources(
         )
     sources: list[Source] = []
     jobs: dict[str, bool] = {}
-    for given in paths:
-        path = os.fspath(given) if isinstance(given, str | bytes | os.PathLike) else given
+    for path_given in paths:
+        path = (
+            os.fspath(path_given)
+            if isinstance(path_given, str | bytes | os.PathLike)
+            else path_given
+        )
         if not isinstance(path, str):
             raise ParameterError(f"a path is {path!r}, expected a string")
         if path == STDIN and any(source.is_stdin for source in sources):
@@ -153,8 +157,8 @@ def find_sources(
             options, counts, is_open=is_open, has_texts=has_texts, are_records=are_records,
             may_be_records=input_format != "text",
         )  # fmt: skip
-        found = without_descriptions(_find(path, how))
-        sources += [_with_format(source, input_format, fallback, jobs) for source in found]
+        path_sources = without_descriptions(_find(path, how))
+        sources += [_with_format(source, input_format, fallback, jobs) for source in path_sources]
     if relative or strip_prefix is not None:
         sources = _renamed(sources, strip_prefix, relative=relative)
     sources = [_recognised(source) for source in sources]
@@ -195,8 +199,8 @@ def open_single(
 
     sources = find_sources([path], input_format=input_format)
     if len(sources) != 1:
-        found = "holds no file" if not sources else "is more than one file"
-        raise InputError(f"{os.fspath(path)} {found}", hint="name one file at a time")
+        count = "holds no file" if not sources else "is more than one file"
+        raise InputError(f"{os.fspath(path)} {count}", hint="name one file at a time")
     [source] = sources
     if source.problem is not None:
         raise InputError(f"{source.name}: {source.problem}")
@@ -270,11 +274,11 @@ class _Walk(NamedTuple):
     are_records: bool
     may_be_records: bool
 
-    def without_markers(self, root: str, found: list[Found]) -> list[Found]:
+    def without_markers(self, root: str, files: list[Found]) -> list[Found]:
         """Return files without what jobs leave beside their data."""
         if not self.may_be_records:
-            return found
-        return without_markers(root, found, self.counts, are_records=self.are_records)
+            return files
+        return without_markers(root, files, self.counts, are_records=self.are_records)
 
 
 def _find(path: str, how: _Walk) -> list[Source]:
@@ -283,13 +287,13 @@ def _find(path: str, how: _Walk) -> list[Source]:
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
-        found = [Found(one.url, one.size) for one in find_remote(path)]
-        is_one = [one.path for one in found] == [path]
+        files = [Found(file.url, file.size) for file in find_remote(path)]
+        is_one = [file.path for file in files] == [path]
         if not is_one:
-            found = _of_records(path, found, how)
+            files = _of_records(path, files, how)
         return [
-            Source(one.path, size=one.size, is_regular=False, is_named=is_one, is_remote=True)
-            for one in found
+            Source(file.path, size=file.size, is_regular=False, is_named=is_one, is_remote=True)
+            for file in files
         ]
     if is_pattern(path) and not os.path.lexists(path):
         return _matches(path, how)
@@ -302,7 +306,7 @@ def _find(path: str, how: _Walk) -> list[Source]:
         raise _unusable(path, error) from error
 
 
-def _of_records(url: str, found: list[Found], how: _Walk) -> list[Found]:
+def _of_records(url: str, files: list[Found], how: _Walk) -> list[Found]:
     """Return what was found below a URL, or by a pattern, without what is no data.
 
     Raises
@@ -311,15 +315,15 @@ def _of_records(url: str, found: list[Found], how: _Walk) -> list[Found]:
         It is a Delta table.
     """
     if any(has_marker_name(name) for name in url.split("/")):
-        return found
+        return files
     root = fixed_part(url)
-    kept = how.without_markers(root if "*" in url else url, found)
-    if len(kept) < len(found) and any("/_delta_log/" in one.path for one in found):
+    records = how.without_markers(root if "*" in url else url, files)
+    if len(records) < len(files) and any("/_delta_log/" in file.path for file in files):
         raise InputError(
             f"{printable(url)} is a Delta table, whose log is read only on this machine",
             hint="copy the table to a folder, or write it as Parquet with the program that made it",
         )
-    return kept
+    return records
 
 
 def _unusable(path: str, error: OSError | ValueError) -> InputError:
@@ -469,19 +473,19 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
         Its ``.gitignore`` cannot be read.
     """
     every = list(walk(path, entries, how.options, how.counts))
-    found = how.without_markers(path, every)
+    files = how.without_markers(path, every)
     of_texts = how.is_open and holds_texts(
-        path, [one.path for one in found], how.counts, may=how.has_texts,
-        is_of_job=len(found) < len(every),
+        path, [file.path for file in files], how.counts, may=how.has_texts,
+        is_of_job=len(files) < len(every),
     )  # fmt: skip
     if not of_texts and how.may_be_records:
-        found = without_stale_files(path, found, how.counts)
-    return [_found_source(one, path, of_texts=of_texts) for one in found]
+        files = without_stale_files(path, files, how.counts)
+    return [_found_source(file, path, of_texts=of_texts) for file in files]
 
 
-def _found_source(found: Found, root: str, *, of_texts: bool = False) -> Source:
-    source = Source(found.path, found.size, problem=found.problem, root=root, of_texts=of_texts)
-    return source if found.problem is not None else _checked(source)
+def _found_source(file: Found, root: str, *, of_texts: bool = False) -> Source:
+    source = Source(file.path, file.size, problem=file.problem, root=root, of_texts=of_texts)
+    return source if file.problem is not None else _checked(source)
 
 
 def _matches(pattern: str, how: _Walk) -> list[Source]:
@@ -510,26 +514,26 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
             elif is_folder and not names_markers and marker_of(path, root) is not None:
                 marked.append((path, entries))
             elif is_folder:
-                found = _folder(path, entries, how)
-                sources.update((one.path, replace(one, root=root)) for one in found)
-            elif (one := candidate(path)) is not None:
-                files.append(one)
+                folder_sources = _folder(path, entries, how)
+                sources.update((match.path, replace(match, root=root)) for match in folder_sources)
+            elif (match := candidate(path)) is not None:
+                files.append(match)
         except OSError as error:
             problem = f"cannot be read: {system_reason(error)}"
             sources[path] = Source(path, problem=problem, root=root)
     loose = list(without_copies(files, how.counts))
     if not names_markers:
         inside = [
-            one
+            match
             for path, entries in marked
-            for one in walk(path, entries, how.options, WalkCounts())
+            for match in walk(path, entries, how.options, WalkCounts())
         ]
         beside = [Found(path) for path in sources if marker_of(path, root) is None]
         data = how.without_markers(root, beside + loose + inside)[len(beside) :]
         is_text = len(data) == len(loose) + len(inside)
         for path, entries in marked if is_text else ():
-            found = _folder(path, entries, how)
-            sources.update((one.path, replace(one, root=root)) for one in found)
+            folder_sources = _folder(path, entries, how)
+            sources.update((match.path, replace(match, root=root)) for match in folder_sources)
         loose = loose if is_text else data
     if how.may_be_records:
         loose = without_stale_files(root, loose, how.counts)
@@ -564,14 +568,17 @@ def _renamed(sources: list[Source], strip_prefix: str | None, *, relative: bool)
         )
     if relative:
         return [
-            one if one.is_stdin else _relative_to(one, one.root or os.curdir) for one in sources
+            source if source.is_stdin else _relative_to(source, source.root or os.curdir)
+            for source in sources
         ]
     prefix = os.path.normpath(strip_prefix or os.curdir)
     renamed = [
-        _relative_to(one, prefix) if not one.is_stdin and _is_below(one.path, prefix) else one
-        for one in sources
+        _relative_to(source, prefix)
+        if not source.is_stdin and _is_below(source.path, prefix)
+        else source
+        for source in sources
     ]
-    if sources and not any(one.given_key for one in renamed):
+    if sources and not any(source.given_key for source in renamed):
         raise InputError(
             f"no path begins with {printable(prefix)}, which keys are to be stripped of; the first "
             f"is {sources[0].name}",

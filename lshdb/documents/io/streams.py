@@ -348,12 +348,12 @@ def chunks_of(
         while chunk := reader():
             yield chunk
         return
-    given = 0
+    n_yielded = 0
     content = decompressed(source.compression, reader) if decode is None else decode(reader)
     is_first = True
     try:
         for chunk in content:
-            given += len(chunk)
+            n_yielded += len(chunk)
             is_first = is_first and not isinstance(chunk, Damage)
             yield chunk
         return
@@ -361,7 +361,7 @@ def chunks_of(
         damage = error
     if source.is_regular and is_first:
         start = reader.last_start if damage.start is None else damage.start
-        yield from _up_to_damage(source, start=start, given=given)
+        yield from _up_to_damage(source, start=start, n_yielded=n_yielded)
     raise damage
 
 
@@ -475,14 +475,14 @@ class _Reader:
         return data
 
 
-def _up_to_damage(source: Source, *, start: int, given: int) -> Iterator[bytes]:
-    """Yield what a corrupt file holds before its damage, after the first ``given`` bytes."""
+def _up_to_damage(source: Source, *, start: int, n_yielded: int) -> Iterator[bytes]:
+    """Yield what a corrupt file holds before its damage, after the first ``n_yielded`` bytes."""
     try:
         with open_source(source) as file:
             reader = _Reader(file, _COMPRESSED_CHUNK, Progress(None, 0))
             for chunk in decompressed(source.compression, _bytewise(reader, start)):
-                fresh = chunk[given:] if given else chunk
-                given = max(given - len(chunk), 0)
+                fresh = chunk[n_yielded:] if n_yielded else chunk
+                n_yielded = max(n_yielded - len(chunk), 0)
                 if fresh:
                     yield fresh
     except BrokenSourceError:
@@ -562,25 +562,25 @@ def split_lines(
         because its rest is unknown.
     """
     n_ended = 0
-    held = _Held(limit, quote)
+    line = _Held(limit, quote)
     try:
         for chunk in without_bom(chunks):
             pieces = chunk.split(b"\n")
             rest = pieces.pop()
             for piece in pieces:
                 n_ended += 1
-                if held.size or len(piece) > limit:
-                    held.add(piece)
-                    yield held.take()
+                if line.size or len(piece) > limit:
+                    line.add(piece)
+                    yield line.take()
                 else:
                     yield piece
             if rest:
-                held.add(rest)
+                line.add(rest)
     except BrokenSourceError as error:
         error.line = n_ended + 1
         raise
-    if held.size:
-        yield held.take()
+    if line.size:
+        yield line.take()
 
 
 def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
@@ -603,17 +603,17 @@ def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
         As :func:`split_lines`.
     """
     n_ended = 0
-    held = _Held(limit)
+    content = _Held(limit)
     try:
         for chunk in without_bom(chunks):
             start = 0
-            if held.size:
+            if content.size:
                 start = chunk.find(b"\n") + 1
-                held.add(chunk[: start - 1] if start else chunk)
+                content.add(chunk[: start - 1] if start else chunk)
                 if not start:
                     continue
                 n_ended += 1
-                line = held.take()
+                line = content.take()
                 if isinstance(line, bytes) and len(line) < CHUNK:
                     line += b"\n"
                 yield line
@@ -622,12 +622,12 @@ def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
                 n_ended += chunk.count(b"\n", start, end)
                 yield chunk[start:end] if start or end < len(chunk) else chunk
             if end < len(chunk):
-                held.add(chunk[max(start, end) :])
+                content.add(chunk[max(start, end) :])
     except BrokenSourceError as error:
         error.line = n_ended + 1
         raise
-    if held.size:
-        yield held.take()
+    if content.size:
+        yield content.take()
 
 
 class _Held:
