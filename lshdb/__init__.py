@@ -26,16 +26,16 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.clusters.contraction import Contraction as Contraction
     from lshdb.clusters.deduplication import Decision as Decision
     from lshdb.clusters.deduplication import Deduplication as Deduplication
-    from lshdb.clusters.filter import FilterCounts as FilterCounts
-    from lshdb.clusters.filter import Survivors as Survivors
     from lshdb.clusters.listing import Cluster as Cluster
     from lshdb.clusters.listing import Clusters as Clusters
     from lshdb.clusters.listing import NearestNeighbors as NearestNeighbors
     from lshdb.clusters.listing import Neighbor as Neighbor
     from lshdb.clusters.listing import Neighbors as Neighbors
     from lshdb.clusters.listing import StoredAnswer as StoredAnswer
+    from lshdb.clusters.rewrite_files import FilterCounts as FilterCounts
     from lshdb.clusters.rewrite_files import RewrittenFile as RewrittenFile
     from lshdb.clusters.rewrite_files import RewrittenFiles as RewrittenFiles
+    from lshdb.clusters.rewrite_files import Survivors as Survivors
     from lshdb.documents import Body as Body
     from lshdb.documents import Document as Document
     from lshdb.documents import Rejected as Rejected
@@ -123,9 +123,8 @@ _HOMES = {
     "advice.label_agreement": "read_labels",
     "clusters.contraction": "Contraction",
     "clusters.deduplication": "Decision Deduplication",
-    "clusters.filter": "FilterCounts Survivors",
     "clusters.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
-    "clusters.rewrite_files": "RewrittenFile RewrittenFiles",
+    "clusters.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
     "documents": "Body Document Rejected WalkCounts read_documents",
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "

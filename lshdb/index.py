@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from lshdb.advice.label_agreement import Label
     from lshdb.clusters.contraction import Contraction
     from lshdb.clusters.deduplication import Decision, Deduplication
-    from lshdb.clusters.filter import Survivors
     from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
-    from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
+    from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
     from lshdb.documents import Table
     from lshdb.handle import Listing
     from lshdb.ingest.add_result import AddResult
@@ -1430,7 +1429,7 @@ class Index:
         ParameterError, LockedError, DatabaseError
         """
         require_whole_documents(self._store, "filtering")
-        from lshdb.clusters.filter import Survivors
+        from lshdb.clusters.rewrite_files import Survivors
 
         return self._handle.ask(
             Survivors, self._handle, path, key_field=key_field, keep=keep, threshold=threshold,

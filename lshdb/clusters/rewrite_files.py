@@ -1,5 +1,7 @@
 """Files without the records that are to be dropped, or with a mark on every record.
 
+:class:`Rewriting` writes files, :class:`Survivors` gives the lines of one, byte for byte.
+
 Each file is read and written as a stream, in the format that it has
 (``documents/formats/passthrough.py``), and appears at its place when it is whole
 (``documents/io/whole_files.py``). Whatever can be refused is refused before the first file is
@@ -15,6 +17,9 @@ In a folder, outputs have the paths of their inputs, from the deepest folder on 
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +48,9 @@ from lshdb.documents import check_document_limit
 from lshdb.documents.document import Fields, printable, shown_paths
 from lshdb.documents.formats.passthrough import (
     MARKS,
+    JsonLines,
     Mark,
+    RecordBlock,
     RecordFile,
     open_records,
 )
@@ -51,10 +58,17 @@ from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.source import STDIN, Source
-from lshdb.documents.io.sources import find_sources
+from lshdb.documents.io.sources import find_sources, open_single
 from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.documents.read import refuse_useless
-from lshdb.documents.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
+from lshdb.documents.registry import (
+    BY_COMPRESSION,
+    BY_EXTENSION,
+    HEAD,
+    PASSED_FORMATS,
+    is_delimited,
+    look_at,
+)
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.handle import Handle
@@ -67,8 +81,21 @@ from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Rewriting", "RewrittenFile", "RewrittenFiles", "find_files", "lacks_field"]
+__all__ = [
+    "FilterCounts",
+    "Rewriting",
+    "RewrittenFile",
+    "RewrittenFiles",
+    "Survivors",
+    "find_files",
+    "lacks_field",
+]
 
+_FIELDS_NAMED = 10
+_CONVERT = (
+    "--filter takes JSON Lines as they were added, one object a line: convert the file (an array "
+    "with jq -c '.[]'), or write it again in its own format with --output"
+)
 _STAYS, _GOES = Mark(True), Mark(False)
 _MARK_TYPES = ("bool", "string", "string", "float64")
 
@@ -265,15 +292,8 @@ class Rewriting(StoredAnswer[RewrittenFile]):
 
     def _require_documents(self, snapshot: Snapshot, source: Source) -> None:
         """Raise InputError if a file has records, and none of them is in the index."""
-        n_records = 0
-        example = None
         with open_records(source, self._fields, self._limit) as file:
-            for block in file.blocks():
-                keys = {key for key in block.keys if key is not None}
-                if keys and snapshot.documents_of_keys(keys):
-                    return
-                n_records += len(block.keys)
-                example = example or next(iter(sorted(keys)), None)
+            n_records, example = _unknown_records(file.blocks(), snapshot)
         if not n_records:
             return
         if example is None:
@@ -300,29 +320,258 @@ class Rewriting(StoredAnswer[RewrittenFile]):
 
         def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
             stored = stored_keys(snapshot, doc_ids, name)
-            found = dict(zip(doc_ids.tolist(), stored, strict=True))
-            left = set(found)
+            values = dict(zip(doc_ids.tolist(), stored, strict=True))
+            left = set(values)
             is_there = any(key is not None for key in stored)
+
+            def watched(file: RecordFile) -> Iterator[RecordBlock]:
+                nonlocal is_there
+                for block in file.blocks():
+                    is_there = is_there or block.has(name)
+                    yield block
+
             for source, _ in self._plan:
                 with open_records(source, self._fields, self._limit) as file:
-                    for block in file.blocks():
-                        is_there = is_there or block.has(name)
-                        values: dict[str, object] = {}
-                        for key, value in zip(block.keys, block.values(name), strict=True):
-                            if key is not None and value is not None:
-                                values.setdefault(key, value)
-                        for key, document in snapshot.documents_of_keys(values).items():
-                            if document.doc_id in left:
-                                left.remove(document.doc_id)
-                                found[document.doc_id] = order_key(values[key])
+                    _take_values(snapshot, watched(file), name, left, values)
             if len(doc_ids) and not is_there:
                 raise ParameterError(
                     f"keep is {self._keep!r}, and no record has a field {name!r}",
                     hint="check the name of the field",
                 )
-            return [found[doc_id] for doc_id in doc_ids.tolist()]
+            return [values[doc_id] for doc_id in doc_ids.tolist()]
 
         return keys
+
+
+@dataclass(slots=True)
+class FilterCounts:
+    """What became of the lines of a file; complete when all have been read.
+
+    Attributes
+    ----------
+    kept, dropped : int
+        Lines.
+    unknown : int
+        Kept lines without a document in the index.
+    too_long : int
+        Unknown lines that were over the limit and not parsed.
+    """
+
+    kept: int = 0
+    dropped: int = 0
+    unknown: int = 0
+    too_long: int = 0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether less than one line in a hundred has its document in the index.
+
+        Then it may not be the intended file.
+        """
+        return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
+
+
+class Survivors(StoredAnswer[bytes]):
+    """The kept lines of a file, byte for byte; one over the limit comes in pieces.
+
+    Attributes
+    ----------
+    counts : FilterCounts
+        For the last iteration that has begun; complete after its last line.
+    state, unchecked
+        As in :class:`~lshdb.clusters.listing.StoredAnswer`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        path: str | os.PathLike[str],
+        /,
+        *,
+        key_field: str,
+        keep: str,
+        against: bool,
+        since: Since,
+        max_document_bytes: int,
+        agree: str | Iterable[str],
+        differ: str | Iterable[str],
+        **asked: Any,
+    ) -> None:
+        self._limit = check_document_limit(max_document_bytes)
+        self._agreement = check_agreement(store, agree, differ)
+        check_keep(keep)
+        check_new(store, against, since)
+        if keep.startswith("field:") and os.fspath(path) == STDIN:
+            raise ParameterError(
+                "standard input can be read only once, and choosing by a field takes two passes",
+                hint="write it to a file first",
+            )
+        self._path, self._key_field, self._keep = path, key_field, keep
+        self._against, self._since = against, since
+        self.counts = FilterCounts()
+        super().__init__(store, family, handle, path=os.fspath(path), keep=keep, **asked)
+
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[bytes]:
+        self.counts = FilterCounts()
+        chosen = decide(
+            snapshot,
+            family,
+            state,
+            threshold=level,
+            keep=self._keep,
+            since=new_from(snapshot, self._against, self._since),
+            values=self._values(snapshot),
+            agreement=self._agreement,
+        )
+        self._say_unchecked(chosen.unchecked)
+        yield from self._lines(_Judge(snapshot, chosen, None), snapshot)
+
+    def _lines(self, judge: _Judge, snapshot: Snapshot) -> Iterator[bytes]:
+        """Yield the lines that stay.
+
+        A line without a document in the index is kept, because nothing shows that it repeats
+        anything. So is a line over the limit, which cannot be a document. But a file without any
+        line in the index is not the intended one. So lines are read up to the first one in the
+        index before the first is given: all of a file that can be read twice, the first thousand of
+        a stream.
+
+        Raises
+        ------
+        InputError
+            No line has a document in the index, or the file cannot be read to its end.
+        """
+        counts = self.counts
+        if is_file := os.path.isfile(self._path):
+            with self._opened() as file:
+                self._require_documents(file.blocks(), snapshot, is_all=True)
+        with self._opened() as file:
+            blocks = file.blocks()
+            if not is_file:
+                first = list(itertools.islice(blocks, 1))
+                self._require_documents(first, snapshot, is_all=False)
+                blocks = itertools.chain(first, blocks)
+            writer = file.writer(io.BytesIO(), is_marked=False)
+            for block in blocks:
+                marks = judge(block.keys)
+                n_kept = sum(mark.keep for mark in marks)
+                n_blank = sum(not record.number for record in block.rows)
+                counts.kept += n_kept + n_blank
+                counts.dropped += len(marks) - n_kept
+                counts.unknown = judge.unknown
+                counts.too_long += sum(
+                    record.begins and len(record.data.rstrip(b"\n")) > self._limit
+                    for record in block.rows
+                )
+                yield from writer.pieces(block, marks)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[JsonLines]:
+        with open_single(self._path, input_format="jsonl") as (_, chunks):
+            source = Source(os.fspath(self._path))
+            yield JsonLines(source, chunks, Fields(key=self._key_field), self._limit)
+
+    def _values(self, snapshot: Snapshot) -> FieldKeys | None:
+        """Return values of the field that ``keep`` names, by doc_id; None if it names none."""
+        name = field_name(self._keep)
+        if name is None:
+            return None
+
+        def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
+            values: dict[int, bytes | None] = {}
+            with self._opened() as file:
+                _take_values(snapshot, file.blocks(), name, set(doc_ids.tolist()), values)
+            return [values.get(doc_id) for doc_id in doc_ids.tolist()]
+
+        return keys
+
+    def _require_documents(
+        self, blocks: Iterable[RecordBlock], snapshot: Snapshot, *, is_all: bool
+    ) -> None:
+        """Raise InputError if no line has a document in the index, and say why.
+
+        An empty file is accepted. Lines are read up to the first one with a document.
+
+        Raises
+        ------
+        InputError
+        """
+        path = os.fspath(self._path)
+        name = "standard input" if path == STDIN else printable(path)
+        head = b""
+        fields: Mapping[str, Any] | None = None
+
+        def watched() -> Iterator[RecordBlock]:
+            nonlocal head, fields
+            for block in blocks:
+                head = head or b"".join(record.data for record in block.rows[:100])[:HEAD]
+                objects = (record.fields for record in block.rows if record.fields is not None)
+                fields = fields or next(objects, None)
+                yield block
+
+        n_lines, example = _unknown_records(watched(), snapshot)
+        if not n_lines:
+            return
+        look = look_at(head)
+        if look is not None and look.what == "JSON Lines":
+            look = None
+        if fields is None:
+            look = look or is_delimited(head)
+            hint = "expected one JSON object per line, as they were added"
+            if look is not None:
+                hint = look.advice if look.is_binary else _CONVERT
+            raise InputError(
+                f"{name} is not a JSON Lines file"
+                + (f"; it looks like {look.what}" if look else ""),
+                hint=hint,
+            )
+        lines = f"{n_lines:,} lines" if is_all else f"first {n_lines:,} lines"
+        if example is None:
+            names = ", ".join(map(repr, list(fields)[:_FIELDS_NAMED]))
+            raise InputError(
+                f"none of the {lines} of {name} has a key in the field {self._key_field!r}",
+                hint=f"name the field with --key-field; the first object has {names or 'no field'}",
+            )
+        raise InputError(
+            f"none of the {lines} of {name} has a document in the index; a key is {example!r:.100}",
+            hint="check that the file was added to this index, and --key-field"
+            + ("" if is_all else "; only a file, not a stream, is searched to its end"),
+        )
+
+
+def _unknown_records(blocks: Iterable[RecordBlock], snapshot: Snapshot) -> tuple[int, str | None]:
+    """Return how many records there are, and a key, if none is in the index; else 0."""
+    n_records = 0
+    example = None
+    for block in blocks:
+        keys = {key for key in block.keys if key is not None}
+        if keys and snapshot.documents_of_keys(keys):
+            return 0, None
+        n_records += len(block.keys)
+        example = example or next(iter(sorted(keys)), None)
+    return n_records, example
+
+
+def _take_values(
+    snapshot: Snapshot,
+    blocks: Iterable[RecordBlock],
+    name: str,
+    left: set[int],
+    values: dict[int, bytes | None],
+) -> None:
+    """Note the values of a field for the documents that are left; the first of each key counts."""
+    for block in blocks:
+        by_key: dict[str, object] = {}
+        for key, value in zip(block.keys, block.values(name), strict=True):
+            if key is not None and value is not None:
+                by_key.setdefault(key, value)
+        for key, document in snapshot.documents_of_keys(by_key).items():
+            if document.doc_id in left:
+                left.remove(document.doc_id)
+                values[document.doc_id] = order_key(by_key[key])
 
 
 class _Judge:

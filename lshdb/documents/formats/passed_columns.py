@@ -22,8 +22,8 @@ from lshdb.documents.formats.columns import keys_of, reading_errors, said_by_arr
 from lshdb.documents.formats.parquet import BUFFER_BYTES, parquet_batches
 from lshdb.documents.formats.passthrough import (
     MARKS,
-    Block,
     Mark,
+    RecordBlock,
     RecordFile,
     Writer,
     refuse_marked,
@@ -44,23 +44,23 @@ class _Columns(RecordFile):
         self.source, self._schema, self._fields = source, schema, fields
         names = schema.names
         if not fields.row_keys and names.count(fields.key_name) != 1:
-            found = "more than one" if fields.key_name in names else "no"
+            count = "more than one" if fields.key_name in names else "no"
             raise BrokenSourceError(
-                f"has {found} column {fields.key_name!r}; the columns are: {shown_names(names)}"
+                f"has {count} column {fields.key_name!r}; the columns are: {shown_names(names)}"
             )
 
     @abstractmethod
     def _batches(self) -> Iterator[Any]:
         """Yield the rows as record batches; once."""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RecordBlock]:
         number = 0
         with _arrow_errors():
             for batch in self._batches():
                 yield self._block(batch, number)
                 number += len(batch)
 
-    def _block(self, batch: Any, start: int) -> Block:
+    def _block(self, batch: Any, start: int) -> RecordBlock:
         arrow, _ = load_arrow()
         keys: list[str | None]
         if self._fields.row_keys:
@@ -68,9 +68,9 @@ class _Columns(RecordFile):
         else:
             place = batch.schema.get_field_index(self._fields.key_name)
             row_keys = keys_of(arrow, batch.column(place))
-            keys = [None if each.reason is not None else each.key for each in row_keys]
+            keys = [None if row_key.reason is not None else row_key.key for row_key in row_keys]
         names = batch.schema.names
-        return Block(keys, lambda field: _values(batch, field), names.__contains__, batch)
+        return RecordBlock(keys, lambda field: _values(batch, field), names.__contains__, batch)
 
     def names(self) -> Sequence[str]:
         names: list[str] = self._schema.names
@@ -198,7 +198,7 @@ class _ArrowWriter(Writer):
     def __init__(self, writer: Any, schema: Any, is_marked: bool) -> None:
         self._writer, self._schema = writer, schema if is_marked else None
 
-    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+    def write(self, block: RecordBlock, marks: Sequence[Mark]) -> None:
         batch = _staying(block.rows, marks, self._schema)
         if len(batch):
             self._writer.write_batch(batch)
@@ -225,7 +225,7 @@ class _ParquetWriter(Writer):
             out, self._schema, **_how_written(metadata, MARKS if is_marked else ())
         )
 
-    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+    def write(self, block: RecordBlock, marks: Sequence[Mark]) -> None:
         batch = _staying(block.rows, marks, self._schema if self._is_marked else None)
         while len(batch):
             room = self._group_rows - self._n_held

@@ -38,10 +38,10 @@ from lshdb.errors import InputError
 
 __all__ = [
     "MARKS",
-    "Block",
     "Delimited",
     "JsonLines",
     "Mark",
+    "RecordBlock",
     "RecordFile",
     "Writer",
     "open_records",
@@ -62,7 +62,7 @@ class Mark(NamedTuple):
     similarity: float | None = None
 
 
-class Block(NamedTuple):
+class RecordBlock(NamedTuple):
     """Some records of a file, one after another.
 
     Attributes
@@ -88,7 +88,7 @@ class Writer(ABC):
     """Writes records of a file; made by the file's own reader."""
 
     @abstractmethod
-    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+    def write(self, block: RecordBlock, marks: Sequence[Mark]) -> None:
         """Write the records of a block that stay; with marks, all of them."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to complete
@@ -107,7 +107,7 @@ class RecordFile(ABC):
     source: Source
 
     @abstractmethod
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RecordBlock]:
         """Yield the records; once.
 
         Raises
@@ -167,10 +167,10 @@ def open_records(source: Source, fields: Fields, limit: int) -> Iterator[RecordF
 
 def refuse_marked(source: Source, names: Iterable[str]) -> None:
     """Raise InputError if a file has a field of a mark."""
-    found = [name for name in MARKS if name in names]
-    if found:
+    marked = [name for name in MARKS if name in names]
+    if marked:
         raise InputError(
-            f"{source.name} has a field {found[0]!r} already: it is marked",
+            f"{source.name} has a field {marked[0]!r} already: it is marked",
             hint="take the file that it was made of, or remove these fields",
         )
 
@@ -226,38 +226,40 @@ class _TextFile(RecordFile):
         return None if record.fields is None else record.fields.get(name)
 
     def names(self) -> Sequence[str]:
-        return next((list(one.fields) for one in self._records() if one.fields is not None), [])
+        return next(
+            (list(record.fields) for record in self._records() if record.fields is not None), []
+        )
 
-    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> _TextWriter:
         return _TextWriter(self, self._encoding, out, is_marked)
 
-    def blocks(self) -> Iterator[Block]:
-        held: list[_Record] = []
+    def blocks(self) -> Iterator[RecordBlock]:
+        records: list[_Record] = []
         size = 0
         for record in self._records():
-            held.append(record)
+            records.append(record)
             size += len(record.data)
-            if len(held) == _RECORDS or size >= _BLOCK_BYTES:
-                yield self._block(held)
-                held, size = [], 0
-        if held:
-            yield self._block(held)
+            if len(records) == _RECORDS or size >= _BLOCK_BYTES:
+                yield self._block(records)
+                records, size = [], 0
+        if records:
+            yield self._block(records)
 
-    def _block(self, records: list[_Record]) -> Block:
-        real = [one for one in records if one.number and one.begins]
+    def _block(self, records: list[_Record]) -> RecordBlock:
+        real = [record for record in records if record.number and record.begins]
         keys: list[str | None]
         if self._fields.row_keys:
-            keys = [f"{self.source.key}:{one.number}" for one in real]
+            keys = [f"{self.source.key}:{record.number}" for record in real]
         else:
-            keys = [key_of(one.fields, self._fields.key_name) for one in real]
+            keys = [key_of(record.fields, self._fields.key_name) for record in real]
 
         def values(field: str) -> list[object]:
-            return [self.value(one, field) for one in real]
+            return [self.value(record, field) for record in real]
 
         def has(field: str) -> bool:
-            return any(one.fields is not None and field in one.fields for one in real)
+            return any(record.fields is not None and field in record.fields for record in real)
 
-        return Block(keys, values, has, records)
+        return RecordBlock(keys, values, has, records)
 
 
 class _TextWriter(Writer):
@@ -268,18 +270,20 @@ class _TextWriter(Writer):
         self._encode = None if encoding is None else Encoder(encoding)
         self._mark = Mark(True)
 
-    def write(self, block: Block, marks: Sequence[Mark]) -> None:
-        given = iter(marks)
-        pieces = []
+    def pieces(self, block: RecordBlock, marks: Sequence[Mark]) -> Iterator[bytes]:
+        """Yield the records of a block that stay, as they are written."""
+        next_marks = iter(marks)
         for record in block.rows:
             if record.number and record.begins:
-                self._mark = next(given)
-            if self._is_marked:
-                pieces.append(self._file.marked(record, self._mark))
-            elif self._mark.keep or not record.number:
-                pieces.append(record.data)
-        data = b"".join(pieces)
-        self._out.write(data if self._encode is None else self._encode(data))
+                self._mark = next(next_marks)
+            if self._is_marked or self._mark.keep or not record.number:
+                data = record.data
+                if self._is_marked:
+                    data = self._file.marked(record, self._mark)
+                yield data if self._encode is None else self._encode(data)
+
+    def write(self, block: RecordBlock, marks: Sequence[Mark]) -> None:
+        self._out.write(b"".join(self.pieces(block, marks)))
 
     def close(self) -> None:
         if self._encode is not None:
@@ -359,9 +363,9 @@ class Delimited(_TextFile):
             raise BrokenSourceError(f"has no usable header: {reason}")
         key = self._fields.key_name
         if not self._fields.row_keys and header.count(key) != 1:
-            found = "more than one" if key in header else "no"
+            count = "more than one" if key in header else "no"
             raise BrokenSourceError(
-                f"has {found} column {key!r}; the columns are: {shown_names(header)}"
+                f"has {count} column {key!r}; the columns are: {shown_names(header)}"
             )
         self._header = header
 
