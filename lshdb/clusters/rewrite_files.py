@@ -147,22 +147,22 @@ class RewrittenFiles:
     @property
     def kept(self) -> int:
         """Records kept in all files."""
-        return sum(one.kept for one in self.files)
+        return sum(file.kept for file in self.files)
 
     @property
     def dropped(self) -> int:
         """Records dropped in all files."""
-        return sum(one.dropped for one in self.files)
+        return sum(file.dropped for file in self.files)
 
     @property
     def unknown(self) -> int:
         """Kept records without a document in the index."""
-        return sum(one.unknown for one in self.files)
+        return sum(file.unknown for file in self.files)
 
     @property
     def repeated(self) -> int:
         """Records whose key an earlier record has."""
-        return sum(one.repeated for one in self.files)
+        return sum(file.repeated for file in self.files)
 
     @property
     def is_doubtful(self) -> bool:
@@ -271,7 +271,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
                 out.write(described_anew(path, fields))
 
     def _write(self, judge: _Judge, source: Source, target: str, file: RecordFile) -> RewrittenFile:
-        kept = dropped = 0
+        n_kept_records = dropped = 0
         judge.unknown = judge.repeated = 0
         compression = file.source.compression
         if target == STDOUT:
@@ -284,11 +284,13 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             for block in file.blocks():
                 marks = judge(block.keys)
                 n_kept = sum(mark.keep for mark in marks)
-                kept += n_kept
+                n_kept_records += n_kept
                 dropped += len(marks) - n_kept
                 writer.write(block, marks)
             writer.close()
-        return RewrittenFile(source.path, target, kept, dropped, judge.unknown, judge.repeated)
+        return RewrittenFile(
+            source.path, target, n_kept_records, dropped, judge.unknown, judge.repeated
+        )
 
     def _require_documents(self, snapshot: Snapshot, source: Source) -> None:
         """Raise InputError if a file has records, and none of them is in the index."""
@@ -594,9 +596,9 @@ class _Judge:
         self.unknown = self.repeated = 0
 
     def __call__(self, keys: Sequence[str | None]) -> list[Mark]:
-        known = self._snapshot.documents_of_keys({key for key in keys if key is not None})
+        documents = self._snapshot.documents_of_keys({key for key in keys if key is not None})
         doc_ids = np.fromiter(
-            (known[key].doc_id if key in known else -1 for key in keys),
+            (documents[key].doc_id if key in documents else -1 for key in keys),
             dtype=np.int64,
             count=len(keys),
         )
@@ -608,8 +610,8 @@ class _Judge:
         if self._labels is None:
             return [_GOES if drop else _STAYS for drop in dropped.tolist()]
         signature_ids = [
-            (-1 if (one := known.get(key)) is None or one.signature_id is None  # type: ignore[arg-type]
-             else one.signature_id)
+            (-1 if (document := documents.get(key)) is None or document.signature_id is None  # type: ignore[arg-type]
+             else document.signature_id)
             for key in keys
         ]  # fmt: skip
         return self._with_clusters(doc_ids, dropped, np.array(signature_ids, dtype=np.int64))
@@ -620,14 +622,14 @@ class _Judge:
         dropped: NDArray[np.bool_],
         signature_ids: NDArray[np.int64],
     ) -> list[Mark]:
-        wanted = distinct(signature_ids[signature_ids >= 0])
-        found, labels = self._labels(wanted) if self._labels else (wanted, wanted)
-        label_of = dict(zip(found.tolist(), labels.tolist(), strict=True))
+        signatures = distinct(signature_ids[signature_ids >= 0])
+        labelled, labels = self._labels(signatures) if self._labels else (signatures, signatures)
+        label_of = dict(zip(labelled.tolist(), labels.tolist(), strict=True))
         places = np.searchsorted(self._chosen.doc_ids, doc_ids[dropped])
-        kept = self._chosen.kept[places]
-        names = self._snapshot.keys_of(distinct(np.concatenate([labels, kept])))
+        kept_ids = self._chosen.kept[places]
+        names = self._snapshot.keys_of(distinct(np.concatenate([labels, kept_ids])))
         of_dropped = iter(
-            zip(kept.tolist(), self._chosen.similarities[places].tolist(), strict=True)
+            zip(kept_ids.tolist(), self._chosen.similarities[places].tolist(), strict=True)
         )
         marks = []
         for drop, signature_id in zip(dropped.tolist(), signature_ids.tolist(), strict=True):
@@ -668,14 +670,14 @@ def find_files(
     InputError
         A path cannot be read, or is of a format that cannot be written.
     """
-    found = []
+    files = []
     left_out = 0
     how = dict(folders or {})
     naming = {name: how.pop(name) for name in ("relative", "strip_prefix") if name in how}
     counts = WalkCounts()
     options = WalkOptions(**how)
-    for given in paths:
-        path = os.fspath(given)
+    for path_given in paths:
+        path = os.fspath(path_given)
         if path == STDIN:
             raise InputError(
                 "standard input cannot be written again with --output: it takes two passes",
@@ -712,20 +714,20 @@ def find_files(
             base = path.partition("*")[0].partition("?")[0].partition("[")[0]
             if source.is_named or not os.path.isdir(path):
                 base = os.path.dirname(source.path if source.is_named else base)
-            found.append((source, os.path.abspath(base)))
-    if not found:
-        given = shown_paths(paths)
+            files.append((source, os.path.abspath(base)))
+    if not files:
+        shown = shown_paths(paths)
         n_left_out = left_out + counts.left_out.total()
         if not n_left_out:
-            raise InputError(f"no file in {given}", hint="check the path")
+            raise InputError(f"no file in {shown}", hint="check the path")
         reasons = f" ({counts})" if counts.left_out.total() else ""
         expected = f"expected {', '.join(PASSED_FORMATS)}"
         raise InputError(
-            f"no file of records in {given}; {n_left_out:,} files and folders were left out"
+            f"no file of records in {shown}; {n_left_out:,} files and folders were left out"
             + reasons,
             hint="; ".join(filter(None, [counts.advice(), expected])),
         )
-    return found, left_out + counts.left_out.total()
+    return files, left_out + counts.left_out.total()
 
 
 def lacks_field(
@@ -746,8 +748,8 @@ def lacks_field(
     ParameterError
         There is no such encoding, delimiter or quote.
     """
-    known = None if encoding is None else find_encoding(encoding)
-    fields = Fields(row_keys=True, delimiter=delimiter, encoding=known, quote=quote)
+    codec = None if encoding is None else find_encoding(encoding)
+    fields = Fields(row_keys=True, delimiter=delimiter, encoding=codec, quote=quote)
     fields.check()
     for source in sources:
         with open_records(source, fields, limit) as file:
@@ -785,19 +787,19 @@ def plan_outputs(
     LshdbError
         An output is there already.
     """
-    found, left_out = find_files(paths, input_format=input_format, folders=folders)
-    root = os.path.commonpath([base for _, base in found])
-    if _is_folder(output, [source for source, _ in found]):
+    files, left_out = find_files(paths, input_format=input_format, folders=folders)
+    root = os.path.commonpath([base for _, base in files])
+    if _is_folder(output, [source for source, _ in files]):
         _refuse_within(output, paths)
         described = [
             path
-            for path in descriptions_of(source.path for source, _ in found)
+            for path in descriptions_of(source.path for source, _ in files)
             if os.path.commonpath([path, root]) == root
         ]
-        plan = [(source, _below(output, source.path, root)) for source, _ in found]
+        plan = [(source, _below(output, source.path, root)) for source, _ in files]
         descriptions = [(path, _below(output, path, root)) for path in described]
     else:
-        plan, descriptions = [(found[0][0], output)], []
+        plan, descriptions = [(files[0][0], output)], []
     _refuse_inputs(plan)
     for _, target in [*plan, *descriptions]:
         if target != STDOUT:

@@ -237,7 +237,11 @@ def read_documents(
             raise InputError(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
-    note = on_note or _log
+    if on_note is None:
+        import logging  # takes longer to load than a query does to answer
+
+        on_note = logging.getLogger("lshdb").warning
+    note = on_note
     for text in counts.notes[n_notes:]:
         note(text)
 
@@ -272,12 +276,6 @@ def _nothing(
             f"; {advice}" if advice else ""
         )
     return f"no file in {shown_paths(paths)}"
-
-
-def _log(text: str) -> None:
-    import logging  # takes longer to load than a query does to answer
-
-    logging.getLogger("lshdb").warning(text)
 
 
 def refuse_useless(

@@ -491,8 +491,9 @@ class AddRun:
                     continue
                 met.add(key)
             if before is not None:
-                is_same = before.body_hash == batch.body_hashes[place] or _is_same(
-                    snapshot, source, batch.bodies[place], before
+                is_same = before.body_hash == batch.body_hashes[place] or (
+                    source.is_same is not None
+                    and source.is_same(batch.bodies[place], partial(snapshot.body, before.doc_id))
                 )
                 if is_same or self.on_conflict == "skip":
                     classified.n_unchanged += 1
@@ -708,7 +709,3 @@ def _contents(source: BatchSource, batch: Batch, places: Sequence[int]) -> Conte
     if source.contents is not None and batch.keys:
         return source.contents(batch, places)
     return batch.contents.at(places) if batch.contents is not None else Contents([], [], [])
-
-
-def _is_same(snapshot: Snapshot, source: BatchSource, body: Any, before: StoredDocument) -> bool:
-    return source.is_same is not None and source.is_same(body, lambda: snapshot.body(before.doc_id))

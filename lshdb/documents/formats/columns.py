@@ -440,7 +440,10 @@ def bodies_of(arrow: Any, column: Any, *, is_dense: bool = False) -> list[Any]:
         ]
     if types.is_struct(kind):
         return [
-            _without_nulls(row) if type(row) is dict else row for row in text_values(arrow, column)
+            {name: value for name, value in row.items() if value is not None}
+            if type(row) is dict
+            else row
+            for row in text_values(arrow, column)
         ]
     if is_dense and _holds_binary(arrow, kind) and not kind.num_fields:
         values = column.to_pylist()
@@ -455,7 +458,3 @@ def bodies_of(arrow: Any, column: Any, *, is_dense: bool = False) -> list[Any]:
             flat = numbers.to_numpy(zero_copy_only=False)
             return np.split(flat, np.cumsum(lengths)[:-1]) if len(column) else []
     return text_values(arrow, column)
-
-
-def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value is not None}

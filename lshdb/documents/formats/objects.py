@@ -15,7 +15,7 @@ same whatever other files are read with it, and changes if a row is inserted bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lshdb.documents.document import (
@@ -90,7 +90,8 @@ class Records:
         if body_field not in record:
             body_field = next((field for field in self._bodies if field in record), body_field)
         if body_field not in record or (self._prefix is None and key_field not in record):
-            raise NoDocumentError(self._missing(record))
+            missing = absent(self._fields, record)
+            raise NoDocumentError(missing_fields("field", missing, record, self._fields))
 
         if self._prefix is not None:
             key = f"{self._prefix}{number}"
@@ -140,11 +141,9 @@ class Records:
                 )
         text = joined(values)
         if text is None:
-            raise NoDocumentError(f"the texts {_and(self._bodies)} are all missing or null")
+            names = " and ".join(map(repr, self._bodies))
+            raise NoDocumentError(f"the texts {names} are all missing or null")
         return text
-
-    def _missing(self, record: Mapping[str, Any]) -> str:
-        return missing_fields("field", absent(self._fields, record), record, self._fields)
 
 
 def absent(fields: Fields, present: Iterable[str]) -> list[str]:
@@ -155,10 +154,6 @@ def absent(fields: Fields, present: Iterable[str]) -> list[str]:
     if names.isdisjoint(fields.bodies):
         missing += fields.bodies if fields.is_joined else fields.bodies[:1]
     return missing
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(map(repr, names))
 
 
 def _set(tokens: list[object], field: str) -> frozenset[str]:

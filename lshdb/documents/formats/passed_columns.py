@@ -256,7 +256,8 @@ def _how_written(metadata: Any, added: Sequence[str]) -> dict[str, Any]:
         return how
     group = metadata.row_group(0)
     columns = [group.column(i) for i in range(group.num_columns)]
-    codecs = {column.path_in_schema: _codec(column.compression) for column in columns}
+    codecs = {column.path_in_schema: column.compression for column in columns}
+    codecs = {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()}
     if columns:
         most = max(codecs.values(), key=list(codecs.values()).count)
         how["compression"] = codecs | dict.fromkeys(added, most)
@@ -270,7 +271,3 @@ def _how_written(metadata: Any, added: Sequence[str]) -> dict[str, Any]:
         column.physical_type == "INT96" for column in columns
     )
     return how
-
-
-def _codec(name: str) -> str:
-    return "NONE" if name == "UNCOMPRESSED" else name

@@ -94,7 +94,8 @@ def read_npz(file: OpenFile) -> Iterator[Item]:
     with ExitStack() as opened:
         with _reading_zip():
             archive = opened.enter_context(zipfile.ZipFile(file.in_any_order()))
-        names = [member.removesuffix(_SUFFIX) for member in archive.namelist() if _is_array(member)]
+        members = [member for member in archive.namelist() if member.endswith(_SUFFIX)]
+        names = [member.removesuffix(_SUFFIX) for member in members]
         chosen = fields.vector
         if chosen is None:
             chosen = _only_matrix(archive, names)
@@ -106,10 +107,6 @@ def read_npz(file: OpenFile) -> Iterator[Item]:
         if keys is None:
             keys = given_keys(fields, file.prefix, header.shape[0])
         yield from row_documents(read_blocks(header, data), keys, name=file.name)
-
-
-def _is_array(member: str) -> bool:
-    return member.endswith(_SUFFIX)
 
 
 @contextmanager

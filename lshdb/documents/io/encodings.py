@@ -80,13 +80,10 @@ def recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 yield text.encode("utf-8", marks)
         rest = decoder.decode(b"", final=True)
     except UnicodeError as error:
-        raise BrokenSourceError(f"is not valid {encoding}: {_reason(error)}") from error
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        raise BrokenSourceError(f"is not valid {encoding}: {reason}") from error
     if rest:
         yield rest.encode("utf-8", marks)
-
-
-def _reason(error: UnicodeError) -> str:
-    return error.reason if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _kept(encoding: str) -> str:

@@ -47,7 +47,10 @@ def read_head(file: BinaryIO, *, is_regular: bool) -> bytes:
     read = getattr(file, "read1", file.read)
     head = b""
     try:
-        while len(head) < _MAGIC_BYTES and _may_be_compressed(head):
+        while len(head) < _MAGIC_BYTES and any(
+            compression.magic.startswith(head[: len(compression.magic)])
+            for compression in COMPRESSIONS.values()
+        ):
             data = read(HEAD if is_regular else _SMALL_READ)
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -63,13 +66,6 @@ def read_head(file: BinaryIO, *, is_regular: bool) -> bytes:
     return head
 
 
-def _may_be_compressed(head: bytes) -> bool:
-    return any(
-        compression.magic.startswith(head[: len(compression.magic)])
-        for compression in COMPRESSIONS.values()
-    )
-
-
 def is_plain(compression: str, head: bytes) -> bool:
     """Return whether a file whose name says that it is compressed is not.
 
@@ -82,7 +78,7 @@ def is_plain(compression: str, head: bytes) -> bool:
     """
     if not head or head.startswith(b"BZh"):
         return False
-    magics = [known.magic for known in COMPRESSIONS.values()]
+    magics = [format_of.magic for format_of in COMPRESSIONS.values()]
     if any(head[: len(magic)] == magic[: len(head)] for magic in magics):
         return False
     is_text = _CONTROL.search(head[:HEAD]) is None or encoding_of_mark(head) is not None

@@ -59,7 +59,7 @@ def find_remote(url: str) -> list[RemoteFile]:
         files = [
             RemoteFile(system.unstrip_protocol(name), int(system.info(name).get("size") or 0))
             for name in sorted(names)
-            if not _is_hidden(name, below)
+            if not any(part.startswith(".") for part in name.removeprefix(below).split("/"))
         ]
     except InputError:
         raise
@@ -73,10 +73,6 @@ def find_remote(url: str) -> list[RemoteFile]:
     if not files:
         raise InputError(f"{shown}: no file is there", hint="check the URL")
     return files
-
-
-def _is_hidden(name: str, below: str) -> bool:
-    return any(part.startswith(".") for part in name.removeprefix(below).split("/"))
 
 
 def open_remote(url: str) -> BinaryIO:
