@@ -360,11 +360,8 @@ class EdgeTables:
         if state.max_bucket is None:
             state = replace(state, max_bucket=_NO_CAP)
         row = with_checksum((1, *astuple(state)))
-        names = f"edge_state_id, {_STATE_COLUMNS}, checksum"
-        self._execute(f"INSERT INTO edge_state ({names}) VALUES ({', '.join('?' * len(row))})", row)
-
-
-_STATE_COLUMNS = ", ".join(field.name for field in fields(EdgeState))
+        names = ["edge_state_id", *(field.name for field in fields(EdgeState)), "checksum"]
+        self._session.insert_rows("edge_state", names, [row])
 
 
 def _column(rows: Iterable[tuple[int]]) -> Ids:

@@ -332,8 +332,8 @@ class WriteTransaction:
 
         last = self.snapshot.last_batch()
         batch_id = last.batch_id + 1 if last else 1
-        counts = {each.name: 0 for each in batch.columns if each.name.startswith("n_")}
         row = {
+            **{column.name: 0 for column in batch.columns if column.name.startswith("n_")},
             "batch_id": batch_id,
             "add_id": batch_id if add_id is None else add_id,
             "started_at": started_at,
@@ -341,7 +341,7 @@ class WriteTransaction:
             "source": source,
             "unicode_version": unicodedata.unidata_version,
         }
-        self._connection.execute(batch.insert(), [{**row, **counts}])
+        self.session.insert_rows(batch.name, list(row), [list(row.values())])
         self.batch_id = batch_id
         return batch_id
 
