@@ -107,11 +107,11 @@ class NewPostings:
         self.n = 0
         self._first = self._following = first
         self._keys: list[NDArray[np.int64]] = []
-        self._contents: list[tuple[Any, int, int, int]] = []
+        self._contents: list[tuple[Any, int, int, int, int]] = []
 
     def cut(
         self, rows: NDArray[np.uint32], digests: list[bytes]
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | None:
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
         """Return the bucket keys of rows, a band a row, and those of their contents sorted.
 
         Any thread may do so.
@@ -119,16 +119,16 @@ class NewPostings:
         if not digests:
             return None
         keys = np.ascontiguousarray(self.orders.keys_of(rows, digests).T)
-        return keys, self.orders.sort(keys[-1].reshape(-1, 1))
+        return keys, self.orders.pack(self.orders.sort(keys[-1].reshape(-1, 1)))
 
-    def add(self, cut_keys: tuple[NDArray[np.int64], NDArray[np.uint32]] | None) -> None:
+    def add(self, cut_keys: tuple[NDArray[np.int64], NDArray[np.uint8]] | None) -> None:
         """Take what :meth:`cut` made of the next signatures."""
         if cut_keys is None:
             return
         keys, contents = cut_keys
         self._keys.append(keys)
         n = keys.shape[1]
-        self._contents.append((contents.reshape(-1), n, 1, self._following))
+        self._contents.append((contents, n, 1, self._following, 0))
         self._following += n
         self.n += keys.size
 

@@ -27,7 +27,7 @@ static PyObject *py_sort_orders(PyObject *module, PyObject *args)
         return NULL;
     }
     if (!is_length(&keys, multiply(n, n_orders), 8, "keys")
-        || !is_length(&planes, multiply(multiply(n, n_orders), N_PLANES), 4, "planes"))
+        || !is_length(&planes, multiply(multiply(n, n_orders), 2), 4, "planes"))
         return NULL;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -57,19 +57,20 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
 {
     PyObject *source;
     Py_ssize_t n, n_orders;
-    long long first;
+    long long first, seed;
     if (!PyTuple_Check(item)) {
         PyErr_SetString(PyExc_TypeError, "an order is a tuple");
         return 0;
     }
-    if (!PyArg_ParseTuple(item, "OnnL", &source, &n, &n_orders, &first))
+    if (!PyArg_ParseTuple(item, "OnnLL", &source, &n, &n_orders, &first, &seed))
         return 0;
     if (n < 0 || n > UINT32_MAX || n_orders < 1 || n_orders > 256 || first < 0
         || first > INT64_MAX - n) {
         PyErr_SetString(PyExc_ValueError, "the shape of an order is out of range");
         return 0;
     }
-    *order = (Order){NULL, NULL, -1, (size_t)n, (size_t)n_orders, first};
+    *order =
+        (Order){NULL, -1, cell_bits((size_t)n), (size_t)n, (size_t)n_orders, first, (uint64_t)seed};
     if (PyLong_Check(source)) {
         long descriptor = PyLong_AsLong(source);
         if (descriptor < 0 || descriptor > INT_MAX) {
@@ -82,14 +83,8 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
     }
     if (PyObject_GetBuffer(source, buffer, PyBUF_SIMPLE))
         return 0;
-    order->words = buffer->buf;
-    Py_ssize_t n_words = multiply(multiply(n, n_orders), N_PLANES),
-               n_sums = (n + SUMMED - 1) / SUMMED;
-    if (n_words >= 0 && n_sums && buffer->len / 4 - n_words == n_sums) {
-        order->sums = order->words + n_words;
-        n_words += n_sums;
-    }
-    return is_length(buffer, n_words, 4, "an order");
+    order->bytes = buffer->buf;
+    return is_length(buffer, (Py_ssize_t)order_bytes(order), 1, "an order");
 }
 
 static int take_orders(PyObject *list, Given *given)
@@ -134,10 +129,9 @@ PyDoc_STRVAR(find_keys_doc,
 "find_keys(orders, keys, limit, counts)\n--\n\n"
 "Return the signatures below limit in each of some buckets (int64), one bucket after the other, as bytes of\n"
 "int64, and put their numbers into counts (int64, one for each key). orders is a list of tuples (source, n,\n"
-"n_orders, first): planes as of sort_orders(), or the descriptor of a file with 128 bytes before them, and\n"
-"the signature of the first row. The last order of each is that of band 255; of a file, and of planes with\n"
-"sums behind them, its entries are compared with their sums. Raises OSError if a file cannot be read, and\n"
-"ValueError if it ends too early, names a row that it does not have, or a sum is another.");
+"n_orders, first, seed): bytes as of params/order_layout.py, or the descriptor of a file with 128 bytes before\n"
+"them; the signature of the first row; and the seed of their sums. The last order of each is that of band 255.\n"
+"Raises OSError if a file cannot be read, and ValueError if it ends too early or is not what was written.");
 
 static PyObject *py_find_keys(PyObject *module, PyObject *args)
 {
@@ -154,11 +148,6 @@ static PyObject *py_find_keys(PyObject *module, PyObject *args)
         let_go(&given);
         return NULL;
     }
-    size_t *places = PyMem_Malloc((size_t)(given.n + 1) * KEYS_AT_ONCE * sizeof *places);
-    if (!places) {
-        let_go(&given);
-        return PyErr_NoMemory();
-    }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     Found found = {0};
@@ -169,17 +158,15 @@ static PyObject *py_find_keys(PyObject *module, PyObject *args)
         Py_ssize_t in_group = i % KEYS_AT_ONCE;
         size_t before = found.n, group = (size_t)(n - i < KEYS_AT_ONCE ? n - i : KEYS_AT_ONCE);
         for (Py_ssize_t j = 0; j < given.n && !in_group; j++)
-            approach_keys(&given.orders[j], wanted + i, group, places + j * KEYS_AT_ONCE);
+            approach_keys(&given.orders[j], wanted + i, group);
         for (Py_ssize_t j = 0; j < given.n && !failure; j++)
-            failure = find_key(&given.orders[j], wanted[i], places[j * KEYS_AT_ONCE + in_group],
-                               limit, &found);
+            failure = find_key(&given.orders[j], wanted[i], limit, &found);
         ((int64_t *)counts.buf)[i] = (int64_t)(found.n - before);
         reason = errno;
         if (i % HEARD_EACH == HEARD_EACH - 1 && is_stopped(&listener))
             failure = WORK_STOPPED;
     }
     PyEval_RestoreThread(hearing.released);
-    PyMem_Free(places);
     let_go(&given);
     errno = reason;
     PyObject *result = failure
@@ -238,7 +225,45 @@ static PyObject *py_group_keys(PyObject *module, PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(pack_cells_doc,
+"pack_cells(buckets, rows, bits, first, end, place, seed, order, directory, postings)\n--\n\n"
+"Lay out the sorted postings (uint32 each) of cells first to end (left out) of an order with 2^bits cells, as\n"
+"params/order_layout.py says: their entries of the directory, and themselves. place is that of the first\n"
+"posting. Raises ValueError if a bucket is not of these cells, or they are not sorted.");
+
+static PyObject *py_pack_cells(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_ssize_t bits, first, end, place, number;
+    long long seed;
+    HELD Py_buffer buckets = {0}, rows = {0}, directory = {0}, postings = {0};
+    if (!PyArg_ParseTuple(args, "y*y*nnnnLnw*w*", &buckets, &rows, &bits, &first, &end, &place,
+                          &seed, &number, &directory, &postings))
+        return NULL;
+    if (bits < 0 || bits > 31 || first < 0 || end < first || end > (Py_ssize_t)1 << bits
+        || place < 0 || number < 0 || number > 255) {
+        PyErr_SetString(PyExc_ValueError, "the cells are out of range");
+        return NULL;
+    }
+    Py_ssize_t n = buckets.len / 4;
+    if (!is_length(&buckets, n, 4, "buckets") || !is_length(&rows, n, 4, "rows")
+        || !is_length(&directory, multiply(end - first, 2), 4, "directory")
+        || !is_length(&postings, multiply(n, bits < 16 ? 8 : 6), 1, "postings"))
+        return NULL;
+    int packed;
+    Py_BEGIN_ALLOW_THREADS packed = pack_cells(
+        buckets.buf, rows.buf, (size_t)n, (unsigned)bits, (size_t)first, (size_t)end, (size_t)place,
+        order_seed((uint64_t)seed, (size_t)number), directory.buf, postings.buf);
+    Py_END_ALLOW_THREADS if (!packed)
+    {
+        PyErr_SetString(PyExc_ValueError, "a bucket is not of these cells, or they are not sorted");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyMethodDef order_methods[] = {
+    {"pack_cells", py_pack_cells, METH_VARARGS, pack_cells_doc},
     {"sort_orders", py_sort_orders, METH_VARARGS, sort_orders_doc},
     {"find_keys", py_find_keys, METH_VARARGS, find_keys_doc},
     {"group_keys", py_group_keys, METH_VARARGS, group_keys_doc},

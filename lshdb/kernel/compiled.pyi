@@ -176,12 +176,28 @@ def sample_weights(
     keys: Buffer,
     rows: Buffer,
 ) -> None: ...
+def pack_cells(
+    buckets: Buffer,
+    rows: Buffer,
+    bits: int,
+    first: int,
+    end: int,
+    place: int,
+    seed: int,
+    order: int,
+    directory: Buffer,
+    postings: Buffer,
+) -> None: ...
 def sort_orders(keys: Buffer, n_orders: int, planes: Buffer) -> None: ...
 def find_keys(
-    orders: list[tuple[Buffer | int, int, int, int]], keys: Buffer, limit: int, counts: Buffer
+    orders: list[tuple[Buffer | int, int, int, int, int]], keys: Buffer, limit: int, counts: Buffer
 ) -> bytes: ...
 def group_keys(
-    orders: list[tuple[Buffer | int, int, int, int]], first: int, last: int, limit: int, above: int
+    orders: list[tuple[Buffer | int, int, int, int, int]],
+    first: int,
+    last: int,
+    limit: int,
+    above: int,
 ) -> tuple[bytes, bytes, bytes]: ...
 def lay_postings(
     keys: Buffer, signature_ids: Buffer, per_leaf: int, width: int, pages: Buffer

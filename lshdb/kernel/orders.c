@@ -1,8 +1,8 @@
 /* Sorting bucket keys into frozen orders, and searching those; see orders.h.
 
-   Buckets are hashes and so spread evenly: the place of one follows from its value up to some square root
-   of n. Two steps of interpolation come within a few places of it; doubling steps and halving find it from
-   there, whatever the numbers are. */
+   A look-up reads a cell: some fifteen postings. It compares all of them with the cell's sum on the way, so
+   what it answers is what was written: of this cell, of this order, of the file with this seed. The sum is a
+   polynomial modulo 2^64 (Carter and Wegman, 1979), of which the upper 32 bits are kept. */
 
 #define _XOPEN_SOURCE 700 /* pread */
 #define _FILE_OFFSET_BITS 64
@@ -16,16 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW = 1024, BUCKETS_AT_ONCE = 65536 };
-
-/* A row of a plane, and a window of it where it lies in a file. */
-typedef struct {
-    const Order *order;
-    size_t row;
-    size_t begin, end;
-    int failure;
-    uint32_t held[WINDOW];
-} Row;
+enum { BUCKETS_AT_ONCE = 65536, FEW_AHEAD = 64, MANY_AHEAD = 8192 };
 
 static uint32_t little_endian(uint32_t word)
 {
@@ -36,24 +27,103 @@ static uint32_t little_endian(uint32_t word)
 #endif
 }
 
-static void open_row(Row *row, const Order *order, int plane, size_t number)
+static uint16_t little_endian_half(uint16_t word)
 {
-    row->order = order;
-    row->row = (size_t)plane * order->n_orders + number;
-    row->begin = row->end = 0;
-    row->failure = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap16(word);
+#else
+    return word;
+#endif
 }
 
-static int read_window(Row *row, size_t place)
+/* Powers of the factor of a sum, from the first on. */
+enum { POWERS = 8 };
+static const uint64_t powers[POWERS] = {
+    UINT64_C(0x9E3779B97F4A7C15), UINT64_C(0xDF442D22CE4859B9), UINT64_C(0x604A5CE3ADDEF82D),
+    UINT64_C(0xD94363FC538227B1), UINT64_C(0x2E2B795F2D10FD85), UINT64_C(0x4BE7956E30A337E9),
+    UINT64_C(0x5ECB31E4CCD2721D), UINT64_C(0x06D4B2611BEB6861),
+};
+
+static unsigned rest_bits(unsigned bits) { return 32 - bits; }
+
+static size_t posting_size(unsigned bits) { return rest_bits(bits) <= 16 ? 6 : 8; }
+
+/* Two parts, each of n_orders rows of elements. */
+enum { DIRECTORY, POSTINGS, N_PARTS };
+
+static size_t element_size(const Order *order, int part)
 {
-    size_t n = row->order->n, length = n < WINDOW ? n : WINDOW;
-    size_t begin = place < length / 2 ? 0 : place - length / 2;
-    begin = begin < n - length ? begin : n - length;
-    size_t done = 0, size = length * sizeof(uint32_t);
-    off_t offset = (off_t)(ORDER_HEADER + (row->row * n + begin) * sizeof(uint32_t));
+    return part == DIRECTORY ? 8 : posting_size(order->cell_bits);
+}
+
+static size_t row_length(const Order *order, int part)
+{
+    return part == DIRECTORY ? (size_t)1 << order->cell_bits : order->n;
+}
+
+/* Where a part of an order lies, in bytes behind the header. */
+static size_t part_offset(const Order *order, int part, size_t number)
+{
+    size_t offset = 0;
+    for (int before = 0; before < part; before++)
+        offset += element_size(order, before) * row_length(order, before) * order->n_orders;
+    return offset + element_size(order, part) * row_length(order, part) * number;
+}
+
+size_t order_bytes(const Order *order) { return part_offset(order, POSTINGS, order->n_orders); }
+
+/* A part of an order, and a window of it where it lies in a file. */
+typedef struct {
+    size_t offset, size, length;
+    size_t begin, end, room;
+    unsigned char *window;
+} Row;
+
+/* A cell of an order, and those beside it. */
+typedef struct {
+    const Order *order;
+    size_t number;
+    size_t ahead; /* elements that are read at once */
+    Row rows[N_PARTS];
+    size_t n;
+    const unsigned char *postings;
+} Cell;
+
+static void open_order(Cell *cell, const Order *order, size_t number, size_t ahead)
+{
+    cell->order = order;
+    cell->number = number;
+    cell->ahead = ahead;
+    for (int part = 0; part < N_PARTS; part++)
+        cell->rows[part] = (Row){part_offset(order, part, number),
+                                 element_size(order, part),
+                                 row_length(order, part),
+                                 0,
+                                 0,
+                                 0,
+                                 NULL};
+}
+
+static void close_order(Cell *cell)
+{
+    for (int part = 0; part < N_PARTS; part++)
+        free(cell->rows[part].window);
+}
+
+static int read_window(const Order *order, Row *row, size_t begin, size_t length)
+{
+    size_t done = 0, size = length * row->size;
+    if (size > row->room) {
+        unsigned char *more = realloc(row->window, size);
+        if (!more)
+            return WORK_MEMORY;
+        row->window = more;
+        row->room = size;
+    }
+    off_t offset = (off_t)(ORDER_HEADER + row->offset + begin * row->size);
     while (done < size) {
-        ssize_t got = pread(row->order->descriptor, (char *)row->held + done, size - done,
-                            offset + (off_t)done);
+        ssize_t got =
+            pread(order->descriptor, row->window + done, size - done, offset + (off_t)done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -65,73 +135,100 @@ static int read_window(Row *row, size_t place)
     return 0;
 }
 
-/* The number at a place; 0 once the file cannot be read. */
-static inline uint32_t at(Row *row, size_t place)
+/* Some elements of a part, which are there. */
+static int take(Cell *cell, int part, size_t begin, size_t length, const unsigned char **elements)
 {
-    if (row->order->words)
-        return little_endian(row->order->words[row->row * row->order->n + place]);
-    if ((place < row->begin || place >= row->end) && !row->failure)
-        row->failure = read_window(row, place);
-    return row->failure ? 0 : little_endian(row->held[place - row->begin]);
-}
-
-/* Guesses after the first one. */
-enum { GUESSES = 2 };
-
-/* Where a number would be, if numbers were spread evenly. */
-static size_t first_guess(const Order *order, uint32_t value)
-{
-    return (size_t)(((unsigned __int128)value * order->n) >> 32);
-}
-
-/* Where it would be, judged by the number at a place. */
-static size_t next_guess(const Order *order, uint32_t value, size_t place, uint32_t there)
-{
-    __int128 n = (__int128)order->n;
-    __int128 moved = (__int128)place + ((((__int128)value - there) * n) >> 32);
-    return moved < 0 ? 0 : moved >= n ? order->n - 1 : (size_t)moved;
-}
-
-/* The first place whose number is not below `value`, from one near it. */
-static size_t lower_bound(Row *row, uint32_t value, size_t place)
-{
-    size_t n = row->order->n;
-    uint32_t there = at(row, place);
-    size_t low, high; /* numbers below low are smaller; the one at high is not, or there is none */
-    if (there < value) {
-        size_t step = 1;
-        low = place + 1;
-        while (n - low >= step && at(row, low + step - 1) < value) {
-            low += step;
-            step *= 2;
-        }
-        high = n - low >= step ? low + step - 1 : n;
-    } else {
-        size_t step = 1;
-        high = place;
-        while (high >= step && at(row, high - step) >= value) {
-            high -= step;
-            step *= 2;
-        }
-        low = high >= step ? high - step + 1 : 0;
+    Row *row = &cell->rows[part];
+    if (cell->order->bytes) {
+        *elements = cell->order->bytes + row->offset + begin * row->size;
+        return 0;
     }
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (at(row, middle) < value)
-            low = middle + 1;
-        else
-            high = middle;
+    if (begin < row->begin || begin + length > row->end) {
+        size_t most = row->length - begin, wanted = length > cell->ahead ? length : cell->ahead;
+        int failure = read_window(cell->order, row, begin, wanted < most ? wanted : most);
+        if (failure)
+            return failure;
     }
-    return low;
+    *elements = row->window + (begin - row->begin) * row->size;
+    return 0;
 }
 
-/* The same, in a row that is read as it is searched. */
-static size_t search_row(Row *row, uint32_t value)
+static inline uint32_t word_at(const unsigned char *bytes)
 {
-    size_t place = first_guess(row->order, value);
-    for (int guess = 0; guess < GUESSES; guess++)
-        place = next_guess(row->order, value, place, at(row, place));
-    return lower_bound(row, value, place);
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return little_endian(word);
+}
+
+/* The rest of a posting of some size. */
+static inline uint32_t rest_at(const unsigned char *posting, size_t size)
+{
+    uint16_t half;
+    if (size == 8)
+        return word_at(posting + 4);
+    memcpy(&half, posting + 4, sizeof half);
+    return little_endian_half(half);
+}
+
+/* The sum of a cell from the sum of its postings. */
+static uint32_t whole_sum(uint64_t sum, uint64_t seed, size_t cell, size_t place, size_t n)
+{
+    const uint64_t factor = powers[0];
+    uint64_t head = ((seed * factor + cell) * factor + place) * factor + n;
+    return (uint32_t)(((sum + head) * factor) >> 32);
+}
+
+/* Sum of postings, and how many rests are below one and equal to it. */
+typedef struct {
+    uint64_t sum;
+    size_t below, equal;
+} Counted;
+
+static inline Counted count_rests(const unsigned char *postings, size_t n, size_t size,
+                                  uint32_t rest)
+{
+    Counted counted = {0, 0, 0};
+    uint64_t base = 1;
+    for (size_t begin = 0; begin < n; begin += POWERS) {
+        size_t length = n - begin < POWERS ? n - begin : POWERS;
+        uint64_t sum = 0;
+        for (size_t i = 0; i < length; i++, postings += size) {
+            uint32_t there = rest_at(postings, size);
+            sum += ((uint64_t)there << 32 | word_at(postings)) * powers[i];
+            counted.below += there < rest;
+            counted.equal += there == rest;
+        }
+        counted.sum += base * sum;
+        base *= powers[POWERS - 1];
+    }
+    return counted;
+}
+
+static Counted count_postings(const unsigned char *postings, size_t n, size_t size, uint32_t rest)
+{
+    return size == 6 ? count_rests(postings, n, 6, rest) : count_rests(postings, n, 8, rest);
+}
+
+/* Go to a cell, and compare what is in it with its sum. */
+static int open_cell(Cell *cell, size_t number, uint32_t rest, Counted *counted)
+{
+    const Order *order = cell->order;
+    size_t n_cells = (size_t)1 << order->cell_bits, entries = number + 1 < n_cells ? 2 : 1;
+    const unsigned char *directory;
+    int failure = take(cell, DIRECTORY, number, entries, &directory);
+    if (failure)
+        return failure;
+    size_t begin = word_at(directory), end = entries == 2 ? word_at(directory + 8) : order->n;
+    if (begin > end || end > order->n)
+        return ORDER_DAMAGED;
+    uint32_t sum = word_at(directory + 4);
+    cell->n = end - begin;
+    failure = take(cell, POSTINGS, begin, cell->n, &cell->postings);
+    if (failure)
+        return failure;
+    *counted = count_postings(cell->postings, cell->n, posting_size(order->cell_bits), rest);
+    uint64_t seed = order_seed(order->seed, cell->number);
+    return sum == whole_sum(counted->sum, seed, number, begin, cell->n) ? 0 : ORDER_DAMAGED;
 }
 
 static int append(Found *found, int64_t id)
@@ -148,6 +245,17 @@ static int append(Found *found, int64_t id)
     return 0;
 }
 
+/* Append the signature of a posting of a cell if it is below the limit. */
+static int append_posting(const Cell *cell, size_t place, int64_t limit, Found *found)
+{
+    const Order *order = cell->order;
+    uint32_t local = word_at(cell->postings + place * posting_size(order->cell_bits));
+    if (local >= order->n)
+        return ORDER_DAMAGED;
+    int64_t id = order->first + (int64_t)local;
+    return id < limit ? append(found, id) : 0;
+}
+
 /* The band of a key among the orders; 0 if there is no such order. */
 static int find_order(const Order *order, int64_t key, size_t *band)
 {
@@ -159,148 +267,107 @@ static int find_order(const Order *order, int64_t key, size_t *band)
     return order->n > 0;
 }
 
-void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *places)
+static size_t cell_of(const Order *order, uint32_t bucket)
 {
-    const uint32_t *rows[KEYS_AT_ONCE];
+    return (size_t)((uint64_t)bucket >> rest_bits(order->cell_bits));
+}
+
+static uint32_t rest_of(const Order *order, uint32_t bucket)
+{
+    return order->cell_bits ? bucket & ((UINT32_C(1) << rest_bits(order->cell_bits)) - 1) : bucket;
+}
+
+void approach_keys(const Order *order, const int64_t *keys, size_t n)
+{
+    const unsigned char *directories[KEYS_AT_ONCE];
+    size_t bands[KEYS_AT_ONCE], size = posting_size(order->cell_bits);
+    if (!order->bytes)
+        return;
     for (size_t i = 0; i < n; i++) {
-        size_t band;
-        int is_there = find_order(order, keys[i], &band);
-        rows[i] = is_there && order->words
-                      ? order->words + ((size_t)BUCKET * order->n_orders + band) * order->n
-                      : NULL;
-        places[i] = is_there ? first_guess(order, bucket_of(keys[i])) : 0;
-        if (rows[i])
-            __builtin_prefetch(rows[i] + places[i]);
-    }
-    for (int guess = 0; guess < GUESSES; guess++)
-        for (size_t i = 0; i < n; i++)
-            if (rows[i]) {
-                uint32_t there = little_endian(rows[i][places[i]]);
-                places[i] = next_guess(order, bucket_of(keys[i]), places[i], there);
-                __builtin_prefetch(rows[i] + places[i]);
-            }
-}
-
-static int read_sum(const Order *order, size_t block, uint32_t *sum)
-{
-    size_t done = 0, n_words = N_PLANES * order->n_orders * order->n;
-    off_t offset = (off_t)(ORDER_HEADER + (n_words + block) * sizeof *sum);
-    while (done < sizeof *sum) {
-        ssize_t got =
-            pread(order->descriptor, (char *)sum + done, sizeof *sum - done, offset + (off_t)done);
-        if (got < 0 && errno == EINTR)
+        directories[i] = NULL;
+        if (!find_order(order, keys[i], &bands[i]))
             continue;
-        if (got <= 0)
-            return got < 0 ? ORDER_UNREADABLE : ORDER_DAMAGED;
-        done += (size_t)got;
+        directories[i] = order->bytes + part_offset(order, DIRECTORY, bands[i])
+                         + 8 * cell_of(order, bucket_of(keys[i]));
+        __builtin_prefetch(directories[i]);
     }
-    return 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t place = directories[i] ? word_at(directories[i]) : order->n;
+        if (place >= order->n)
+            continue;
+        const unsigned char *postings =
+            order->bytes + part_offset(order, POSTINGS, bands[i]) + size * place;
+        __builtin_prefetch(postings);
+        __builtin_prefetch(postings + 64);
+    }
 }
 
-/* Compare entries, from the block of one to the block of another, with their sums. */
-static int check_entries(Row *buckets, Row *places, size_t first, size_t last)
-{
-    const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15);
-    const Order *order = buckets->order;
-    for (size_t block = first / SUMMED; block <= last / SUMMED; block++) {
-        size_t begin = block * SUMMED;
-        size_t end = order->n - begin < SUMMED ? order->n : begin + SUMMED;
-        uint64_t bucket = 1, place = 1;
-        for (size_t i = begin; i < end; i++) {
-            bucket = bucket * factor + at(buckets, i);
-            place = place * factor + at(places, i);
-        }
-        uint32_t sum = 0;
-        int failure = 0;
-        if (order->words)
-            sum = order->sums[block];
-        else
-            failure = read_sum(order, block, &sum);
-        if (failure)
-            return failure;
-        if (little_endian(sum) != (uint32_t)(((bucket * factor + place) * factor) >> 32))
-            return ORDER_DAMAGED;
-    }
-    return 0;
-}
-
-int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found *found)
+int find_key(const Order *order, int64_t key, int64_t limit, Found *found)
 {
     size_t band;
-    uint32_t bucket = bucket_of(key);
     if (!find_order(order, key, &band))
         return 0;
-    Row buckets;
-    open_row(&buckets, order, BUCKET, band);
-    place = order->words ? lower_bound(&buckets, bucket, place) : search_row(&buckets, bucket);
-    if (buckets.failure)
-        return buckets.failure;
-    int is_checked = band == order->n_orders - 1 && (order->sums || !order->words);
-    if (!is_checked && (place == order->n || at(&buckets, place) != bucket))
-        return buckets.failure;
-    Row places;
-    open_row(&places, order, PLACE, band);
-    size_t before = place ? place - 1 : 0;
-    for (; place < order->n && at(&buckets, place) == bucket; place++) {
-        uint32_t local = at(&places, place);
-        if (buckets.failure || places.failure)
-            break;
-        if (local >= order->n)
-            return ORDER_DAMAGED;
-        if (order->first + (int64_t)local < limit && append(found, order->first + (int64_t)local))
-            return WORK_MEMORY;
-    }
-    int failure = buckets.failure ? buckets.failure : places.failure;
-    if (failure || !is_checked)
-        return failure;
-    size_t last = place < order->n ? place : order->n - 1;
-    failure = check_entries(&buckets, &places, before, last);
-    return buckets.failure ? buckets.failure : failure;
+    Cell cell;
+    Counted counted;
+    open_order(&cell, order, band, FEW_AHEAD);
+    int failure =
+        open_cell(&cell, cell_of(order, bucket_of(key)), rest_of(order, bucket_of(key)), &counted);
+    for (size_t i = 0; !failure && i < counted.equal; i++)
+        failure = append_posting(&cell, counted.below + i, limit, found);
+    close_order(&cell);
+    return failure;
 }
 
-/* A place in one band of a file, and the bucket there; past the end, the last number that there is. */
+/* A posting of one band of a file, and the bucket there; past the end, the last number that there is. */
 typedef struct {
-    Row buckets, places;
-    size_t n, place;
+    Cell cell;
+    size_t number, place;
     uint64_t bucket;
 } Cursor;
 
-static void look(Cursor *cursor)
+/* Look at the posting of the cursor, or at the first one behind it. */
+static int look(Cursor *cursor)
 {
-    if (cursor->place < cursor->n)
-        cursor->bucket = at(&cursor->buckets, cursor->place);
-    else
-        cursor->bucket = UINT64_MAX;
+    const Order *order = cursor->cell.order;
+    size_t size = posting_size(order->cell_bits);
+    Counted counted;
+    while (cursor->place == cursor->cell.n) {
+        if (++cursor->number >> order->cell_bits) {
+            cursor->bucket = UINT64_MAX;
+            return 0;
+        }
+        int failure = open_cell(&cursor->cell, cursor->number, 0, &counted);
+        if (failure)
+            return failure;
+        cursor->place = 0;
+    }
+    cursor->bucket = (uint64_t)cursor->number << rest_bits(order->cell_bits)
+                     | rest_at(cursor->cell.postings + cursor->place * size, size);
+    return 0;
 }
 
-static int failure_of(const Cursor *cursor)
+static int open_cursor(Cursor *cursor, const Order *order, size_t band, uint32_t low)
 {
-    return cursor->buckets.failure ? cursor->buckets.failure : cursor->places.failure;
-}
-
-static void open_cursor(Cursor *cursor, const Order *order, size_t band, uint32_t low)
-{
-    open_row(&cursor->buckets, order, BUCKET, band);
-    open_row(&cursor->places, order, PLACE, band);
-    cursor->n = order->n;
-    cursor->place = low && order->n ? search_row(&cursor->buckets, low) : 0;
-    look(cursor);
+    Counted counted;
+    open_order(&cursor->cell, order, band, MANY_AHEAD);
+    cursor->number = cell_of(order, low);
+    int failure = open_cell(&cursor->cell, cursor->number, rest_of(order, low), &counted);
+    if (failure)
+        return failure;
+    cursor->place = counted.below;
+    return look(cursor);
 }
 
 /* Append the members of a bucket in one file that are below the limit, and pass over the others. */
 static int take_members(Cursor *cursor, uint64_t bucket, int64_t limit, Found *members)
 {
-    const Order *order = cursor->buckets.order;
-    while (cursor->bucket == bucket) {
-        int64_t local = at(&cursor->places, cursor->place);
-        if ((size_t)local >= cursor->n)
-            return ORDER_DAMAGED;
-        if (order->first + local < limit && append(members, order->first + local))
-            return WORK_MEMORY;
-        cursor->place++;
-        look(cursor);
+    int failure = 0;
+    while (cursor->bucket == bucket && !failure) {
+        failure = append_posting(&cursor->cell, cursor->place++, limit, members);
+        if (!failure)
+            failure = look(cursor);
     }
-    return failure_of(cursor);
+    return failure;
 }
 
 static int merge_cursors(Cursor *cursors, size_t n, size_t band, uint32_t high, int64_t limit,
@@ -339,16 +406,36 @@ int group_keys(const Order *orders, size_t n, size_t band, uint32_t low, uint32_
         return WORK_MEMORY;
     int failure = 0;
     size_t opened = 0;
-    for (size_t i = 0; i < n && !failure; i++) {
-        if (band >= orders[i].n_orders - 1)
-            continue;
-        open_cursor(&cursors[opened], &orders[i], band, low);
-        failure = failure_of(&cursors[opened++]);
-    }
+    for (size_t i = 0; i < n && !failure; i++)
+        if (band < orders[i].n_orders - 1 && orders[i].n)
+            failure = open_cursor(&cursors[opened++], &orders[i], band, low);
     if (!failure)
         failure = merge_cursors(cursors, opened, band, high, limit, above, groups, listener);
+    while (opened)
+        close_order(&cursors[--opened].cell);
     free(cursors);
     return failure;
+}
+
+int pack_cells(const uint32_t *buckets, const uint32_t *rows, size_t n, unsigned bits, size_t first,
+               size_t end, size_t place, uint64_t seed, uint32_t *directory, void *postings)
+{
+    size_t size = posting_size(bits), at = 0;
+    const Order order = {.cell_bits = bits};
+    unsigned char *packed = postings;
+    for (size_t cell = first; cell < end; cell++) {
+        size_t begin = at;
+        for (; at < n && cell_of(&order, little_endian(buckets[at])) == cell; at++) {
+            uint32_t rest = rest_of(&order, little_endian(buckets[at])), word = little_endian(rest);
+            uint16_t half = little_endian_half((uint16_t)rest);
+            memcpy(packed + at * size, &rows[at], 4);
+            memcpy(packed + at * size + 4, size == 6 ? (void *)&half : (void *)&word, size - 4);
+        }
+        Counted counted = count_postings(packed + begin * size, at - begin, size, 0);
+        *directory++ = little_endian((uint32_t)(place + begin));
+        *directory++ = little_endian(whole_sum(counted.sum, seed, cell, place + begin, at - begin));
+    }
+    return at == n;
 }
 
 enum { DIGIT_BITS = 11, DIGIT = 1 << DIGIT_BITS, DIGITS = 3 };

@@ -6,7 +6,7 @@ it is what stands for the compiled one; the steps are in the files beside it. Wh
 one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 """
 
-from lshdb.kernel.reference_orders import find_keys, group_keys, sort_orders
+from lshdb.kernel.reference_orders import find_keys, group_keys, pack_cells, sort_orders
 from lshdb.kernel.reference_pages import lay_rows, row_checksums
 from lshdb.kernel.reference_rows import (
     agreeing_pairs,
@@ -55,6 +55,7 @@ __all__ = [
     "hash_texts",
     "lay_rows",
     "normalise",
+    "pack_cells",
     "rank_counts",
     "row_checksums",
     "sample_weights",

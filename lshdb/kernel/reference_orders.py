@@ -1,4 +1,4 @@
-"""The reference of the kernel's functions on frozen orders (``signatures/band_orders.py``)."""
+"""The reference of the kernel's functions on frozen orders (``params/order_layout.py``)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.kernel.band_hashes import SUMMED, order_sums
-from lshdb.params.bucket_layout import CONTENT_BAND, bands_of, buckets_of
+from lshdb.params.bucket_layout import BUCKET_BITS, CONTENT_BAND, bands_of, buckets_of, keys_from
+from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
 
-Planes = NDArray[np.uint32]
-Place = tuple[Any, int, int, int]
+Ids = NDArray[np.int64]
+Place = tuple[Any, int, int, int, int]
 _WORD = np.dtype("<u4")
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_DAMAGED = "an order ends too early, or is damaged"
 
 
 def sort_orders(keys: Any, n_orders: int, planes: Any) -> None:
@@ -26,32 +28,113 @@ def sort_orders(keys: Any, n_orders: int, planes: Any) -> None:
         sorted_planes[1, number] = order
 
 
+def pack_cells(
+    buckets: Any,
+    rows: Any,
+    bits: int,
+    first: int,
+    end: int,
+    place: int,
+    seed: int,
+    order: int,
+    directory: Any,
+    postings: Any,
+) -> None:
+    """Lay out the sorted postings of some cells of an order, and their entries of the directory."""
+    shift = BUCKET_BITS - bits
+    sorted_buckets = np.frombuffer(buckets, _WORD).astype(np.int64)
+    starts = np.searchsorted(sorted_buckets >> shift, np.arange(first, end + 1))
+    if starts[0] or starts[-1] != len(sorted_buckets):
+        raise ValueError("a bucket is not of these cells, or they are not sorted")
+    packed = np.frombuffer(postings, OrderLayout.posting_type(shift))
+    packed["row"] = np.frombuffer(rows, _WORD)
+    packed["rest"] = sorted_buckets & ((1 << shift) - 1)
+    cells = np.frombuffer(directory, CELL)
+    cells["place"] = place + starts[:-1]
+    cells["sum"] = _sums(packed, starts, np.arange(first, end), cells["place"], (seed, order))
+
+
+def _sums(
+    postings: NDArray[np.void],
+    starts: Ids,
+    cells: Ids,
+    begins: NDArray[np.uint32],
+    seed_and_order: tuple[int, int],
+) -> NDArray[np.uint64]:
+    """Return the sum of each cell, whose postings go from one start to the next."""
+    sizes = np.diff(starts)
+    powers = np.cumprod(np.full(sizes.max(initial=0), _FACTOR), dtype=np.uint64)
+    inside = np.arange(len(postings)) - np.repeat(starts[:-1], sizes)
+    terms = (postings["rest"].astype(np.uint64) << np.uint64(32) | postings["row"]) * powers[inside]
+    ends = np.append(np.uint64(0), np.cumsum(terms, dtype=np.uint64))[starts]
+    seed, order = seed_and_order
+    total = np.full(len(cells), seed ^ order << 55, dtype=np.uint64)
+    for column in (cells, begins, sizes):
+        total *= _FACTOR
+        total += column.astype(np.uint64)
+    total += ends[1:] - ends[:-1]
+    return total * _FACTOR >> np.uint64(32)
+
+
+class _Orders:
+    """Packed orders, in memory or in a file."""
+
+    def __init__(self, place: Place) -> None:
+        self._source, self.n, self.n_orders, self.first, self._seed = place
+        self.layout = OrderLayout(self.n, self.n_orders)
+
+    def _read(self, begin: int, end: int, dtype: Any) -> NDArray[Any]:
+        if isinstance(self._source, int):
+            data: Any = os.pread(self._source, end - begin, HEADER_BYTES + begin)
+        else:
+            data = memoryview(self._source)[begin:end]
+        if len(data) < end - begin:
+            raise ValueError(_DAMAGED)
+        return np.frombuffer(data, dtype)
+
+    def postings(self, order: int, cells: Ids) -> tuple[Ids, Ids]:
+        """Return the buckets and rows of distinct cells, in order; raise ValueError for damage."""
+        layout = self.layout
+        directory = self._read(layout.cell_offset(order), layout.cell_offset(order + 1), CELL)
+        starts = np.append(directory["place"], self.n).astype(np.int64)
+        begins, sizes = starts[cells], starts[cells + 1] - starts[cells]
+        if (sizes < 0).any() or (begins + sizes > self.n).any():
+            raise ValueError(_DAMAGED)
+        ends = np.append(0, np.cumsum(sizes))
+        at = np.repeat(begins - ends[:-1], sizes) + np.arange(ends[-1])
+        bounds = layout.posting_offset(order), layout.posting_offset(order + 1)
+        postings = self._read(*bounds, layout.posting)[at]
+        sums = _sums(postings, ends, cells, begins.astype(_WORD), (self._seed, order))
+        rows = postings["row"].astype(np.int64)
+        if (sums != directory["sum"][cells]).any() or (rows >= self.n).any():
+            raise ValueError(_DAMAGED)
+        return np.repeat(cells << layout.rest_bits, sizes) | postings["rest"], rows
+
+
 def find_keys(orders: list[Place], keys: Any, limit: int, counts: Any) -> bytes:
     """Return the signatures below a limit in some buckets, one bucket after the other."""
     bucket_keys = np.frombuffer(keys, np.int64)
-    numbers, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for source, n, n_orders, first in orders:
-        planes, sums = _parts(source, n_orders, n)
-        bands = bands_of(bucket_keys)
-        bands = np.where(bands == CONTENT_BAND, n_orders - 1, bands)
-        bands[(bands_of(bucket_keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
-        for band in range(n_orders):
+    bands = bands_of(bucket_keys)
+    numbers, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for packed in map(_Orders, orders):
+        for order in range(packed.n_orders if packed.n else 0):
+            band = CONTENT_BAND if order == packed.n_orders - 1 else order
             of_band = np.flatnonzero(bands == band)
-            buckets = buckets_of(bucket_keys[of_band]).astype(_WORD)
-            starts = np.searchsorted(planes[0, band], buckets, "left")
-            sizes = np.searchsorted(planes[0, band], buckets, "right") - starts
-            if band == n_orders - 1 and len(sums):
-                _check_entries(planes[:, band], sums, starts, starts + sizes)
+            if not len(of_band):
+                continue
+            buckets_of_band = buckets_of(bucket_keys[of_band])
+            cells = np.unique(buckets_of_band >> packed.layout.rest_bits)
+            buckets, rows = packed.postings(order, cells)
+            starts = np.searchsorted(buckets, buckets_of_band, "left")
+            sizes = np.searchsorted(buckets, buckets_of_band, "right") - starts
             at = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            rows = planes[1, band, at].astype(np.int64)
-            if len(rows) and rows.max() >= n:
-                raise ValueError("an order ends too early, or names a row it does not have")
-            numbers.append(np.repeat(of_band, sizes)[first + rows < limit])
-            members.append(first + rows[first + rows < limit])
+            signatures = packed.first + rows[at]
+            numbers.append(np.repeat(of_band, sizes)[signatures < limit])
+            ids.append(signatures[signatures < limit])
     number = np.concatenate(numbers)
-    order = np.argsort(number, kind="stable")
+    by_number = np.argsort(number, kind="stable")
     np.frombuffer(counts, np.int64)[:] = np.bincount(number, minlength=len(bucket_keys))
-    return np.concatenate(members)[order].tobytes()
+    return np.concatenate(ids)[by_number].tobytes()
 
 
 def group_keys(
@@ -60,49 +143,19 @@ def group_keys(
     """Return the keys, sizes and signatures of a band's buckets with more than ``above``."""
     band, low, high = bands_of(first), buckets_of(first), buckets_of(last)
     keys_of, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for source, n, n_orders, start in orders:
-        if band >= n_orders - 1:
+    for packed in map(_Orders, orders):
+        if band >= packed.n_orders - 1 or not packed.n:
             continue
-        planes, _ = _parts(source, n_orders, n)
-        buckets, rows = planes[:, band].astype(np.int64)
-        inside = (buckets >= low) & (buckets <= high)
-        if len(rows[inside]) and rows[inside].max() >= n:
-            raise ValueError("an order ends too early, or names a row it does not have")
-        inside &= start + rows < limit
-        keys_of.append(buckets[inside])
-        members.append(start + rows[inside])
+        shift = packed.layout.rest_bits
+        buckets, rows = packed.postings(band, np.arange(low >> shift, (high >> shift) + 1))
+        inside = (buckets >= low) & (buckets <= high) & (packed.first + rows < limit)
+        keys_of.append(keys_from(band, buckets[inside]))
+        members.append(packed.first + rows[inside])
     keys, ids = np.concatenate(keys_of), np.concatenate(members)
     order = np.argsort(keys, kind="stable")
-    keys, ids = keys[order] + (first - low), ids[order]
+    keys, ids = keys[order], ids[order]
     starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     sizes = np.diff(starts, append=len(keys))
     keep = sizes > above
     columns = keys[starts[keep]], sizes[keep], ids[np.repeat(keep, sizes)]
     return columns[0].tobytes(), columns[1].tobytes(), columns[2].tobytes()
-
-
-def _parts(source: Any, n_orders: int, n: int) -> tuple[Planes, Planes]:
-    """Return the planes of an order in memory or in a file, and its sums, if it has some."""
-    size = 2 * n_orders * n
-    if isinstance(source, int):
-        n_bytes = _WORD.itemsize * (size - (-n // SUMMED))
-        source = os.pread(source, n_bytes, 0)
-        if len(source) < n_bytes:
-            raise ValueError("an order ends too early, or names a row it does not have")
-    words = np.frombuffer(source, dtype=_WORD)
-    return words[:size].reshape(2, n_orders, n), words[size:]
-
-
-def _check_entries(
-    entries: NDArray[np.uint32],
-    sums: NDArray[np.uint32],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> None:
-    """Compare entries, from before each start to each end, with their sums."""
-    n = entries.shape[1]
-    firsts, lasts = np.maximum(starts - 1, 0) // SUMMED, np.minimum(ends, n - 1) // SUMMED
-    for block in np.unique(np.concatenate([firsts, lasts])).tolist():
-        at = slice(block * SUMMED, (block + 1) * SUMMED)
-        if order_sums(entries[:, at])[0] != sums[block]:
-            raise ValueError("an order ends too early, or is damaged")

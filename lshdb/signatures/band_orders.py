@@ -1,16 +1,14 @@
 """Frozen orders: bucket keys of rows, sorted band by band, and look-ups in them.
 
 An order is made once from rows that never change, and is searched in place, in memory or in a
-file. It has two planes (uint32, shape (2, bands + 1, n)): for each band the n buckets in order, and
-beside each the row that it is of. Equal buckets are in order of row. The last of the orders is the
-content band's (``docs/format.md``).
+file. First the columns of keys are sorted into two planes (uint32, shape (2, bands + 1, n)): for
+each band the n buckets in order, and beside each the row that it is of. Equal buckets are in order
+of row. The last of the orders is the content band's. Then they are packed into cells
+(``params/order_layout.py``), each with a sum of what is in it: polynomial in the postings, its cell
+and order, and a seed, modulo 2^64, of which the upper 32 bits are kept.
 
-In a file, sums of the entries of the content band's order follow, a uint32 for each 64 of them. A
-look-up of a content compares the entries beside it with their sums: whoever finds none there signs
-and writes the content anew.
-
-Buckets are hashes, so a bucket's place follows from its value nearly: interpolation finds it with
-three or four reads of memory.
+A look-up reads one cell, and compares all of it with its sum. So what it answers is what was packed
+with that seed, in that order and cell; a damaged or foreign cell is an error.
 """
 
 from __future__ import annotations
@@ -20,23 +18,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.kernel import kernel
-from lshdb.kernel.band_hashes import SUMMED, order_sums
 from lshdb.params.bucket_layout import (
     CONTENT_BAND,
     LAST_KEY,
     keys_from,
 )
 from lshdb.params.index_params import Cut
+from lshdb.params.order_layout import CELL, OrderLayout
 from lshdb.signatures.banding import bucket_keys, content_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BandOrders"]
+__all__ = ["BandOrders", "Place"]
 
 Planes: TypeAlias = "NDArray[np.uint32]"
-Place = tuple[Any, int, int, int]
-"""Planes, or the descriptor of a file with them; rows; orders; and the signature of row 0."""
+Place: TypeAlias = tuple[Any, int, int, int, int]
+"""Packed orders, or the descriptor of a file with them; rows; orders; the signature of row 0; and
+the seed of the sums."""
 
 
 class BandOrders:
@@ -58,11 +57,6 @@ class BandOrders:
         self._cut = cut
         self.name = f"{cut['bands']}x{cut['rows']}"
         self.n_orders = cut["bands"] + 1
-
-    @property
-    def n_summed(self) -> int:
-        """Entries of the content band's order with one sum."""
-        return SUMMED
 
     def keys(
         self, rows: NDArray[np.uint32], contents: dict[int, bytes] | None = None
@@ -131,9 +125,67 @@ class BandOrders:
         keys[:, -1] = content_keys(content_hashes)
         return keys
 
-    def sums(self, entries: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the sums of an order's entries (shape (2, n)): uint32, shape (n / 64,) or more."""
-        return order_sums(entries)
+    def pack(self, planes: Planes, seed: int = 0) -> NDArray[np.uint8]:
+        """Return the bytes of sorted columns, as :meth:`find` searches them.
+
+        Parameters
+        ----------
+        planes : ndarray of uint32, shape (2, any, n)
+            As of :meth:`sort`.
+        seed : int
+            Of the sums; 0 to 2^63 - 1.
+        """
+        layout = OrderLayout(planes.shape[2], planes.shape[1])
+        packed = np.empty(layout.size, dtype=np.uint8)
+        for order, (buckets, rows) in enumerate(planes.transpose(1, 0, 2)):
+            directory, postings = self.pack_cells(
+                buckets, rows, layout=layout, order=order, cells=(0, layout.n_cells), place=0,
+                seed=seed,
+            )  # fmt: skip
+            for begin, column in (
+                (layout.cell_offset(order), directory),
+                (layout.posting_offset(order), postings),
+            ):
+                packed[begin : begin + column.nbytes] = column.view(np.uint8)
+        return packed
+
+    def pack_cells(
+        self,
+        buckets: NDArray[np.uint32],
+        rows: NDArray[np.uint32],
+        *,
+        layout: OrderLayout,
+        order: int,
+        cells: tuple[int, int],
+        place: int,
+        seed: int,
+    ) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """Return some cells of an order as they lie in a file.
+
+        Parameters
+        ----------
+        buckets, rows : ndarray of uint32, shape (n,)
+            The sorted postings of these cells.
+        layout : OrderLayout
+        order : int
+        cells : (int, int)
+            The first of them, and the one behind the last.
+        place : int
+            That of the first posting in its order.
+        seed : int
+
+        Returns
+        -------
+        directory : ndarray of CELL, shape (cells,)
+        postings : ndarray of layout.posting, shape (n,)
+        """
+        directory = np.empty(cells[1] - cells[0], dtype=CELL)
+        postings = np.empty(len(buckets), dtype=layout.posting)
+        kernel.pack_cells(
+            np.ascontiguousarray(buckets), np.ascontiguousarray(rows), layout.cell_bits, *cells,
+            place, seed, order, directory, postings,
+        )  # fmt: skip
+        return directory, postings
 
     def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
         """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
@@ -167,9 +219,9 @@ class BandOrders:
 
         Parameters
         ----------
-        places : sequence of (source, n, n_orders, first)
-            Orders: their planes, the number of rows, of orders, and the signature of row 0. A
-            source may be the descriptor of a file.
+        places : sequence of (source, n, n_orders, first, seed)
+            Orders: as packed, the number of rows, of orders, the signature of row 0, and the seed.
+            A source may be the descriptor of a file.
         keys : ndarray of int64, shape (m,)
         limit : int
 
@@ -185,8 +237,7 @@ class BandOrders:
         OSError
             A file cannot be read.
         ValueError
-            It ends too early, names a row that it does not have, or has other contents than were
-            written.
+            It ends too early, or is not what was packed.
         """
         counts = np.empty(len(keys), dtype=np.int64)
         ids = kernel.find_keys(
@@ -201,7 +252,7 @@ class BandOrders:
 
         Parameters
         ----------
-        places : sequence of (source, n, n_orders, first)
+        places : sequence of (source, n, n_orders, first, seed)
             As for :meth:`find`.
         first, last : int
             Bucket keys of one band, both included; not of contents.

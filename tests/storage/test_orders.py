@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import Index
+from lshdb.params.order_layout import CELL, OrderLayout
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.orders import comparing, freezing, frozen
 from lshdb.storage.orders.order_file import OrderFile, OrderName, order_names
@@ -180,6 +181,7 @@ def test_rows_sorted_for_their_run_make_the_same_files(
     keys_of = freezing._keys
     monkeypatch.setattr(freezing, "_keys", counted)
     found = []
+    monkeypatch.setattr("secrets.randbits", lambda bits: 5)  # which sums are seeded with
     for most in (2**20, -1):
         monkeypatch.setattr(writing, "_MOST_SORTED_BYTES", most)
         path = tmp_path / f"{most}"
@@ -473,24 +475,20 @@ def test_a_check_gives_each_order_back_before_it_reads_the_next(
 ) -> None:
     """In memory at a time is one of the orders, which are as many as bands, and one more."""
     read: list[int] = []
-    row, rest = OrderFile.row, OrderFile.rest
+    part = OrderFile.part
 
-    def read_row(self: OrderFile, plane: int, order: int, start: int, stop: int) -> Any:
+    def read_part(self: OrderFile, order: int, start: int, stop: int) -> Any:
         read.append(order)
-        return row(self, plane, order, start, stop)
+        postings = part(self, order, start, stop)
+        assert set(self._starts) <= {order}
+        return postings
 
-    def forget(self: OrderFile) -> None:
-        assert len(set(read)) == 1
-        read.clear()
-        rest(self)
-
-    monkeypatch.setattr(OrderFile, "row", read_row)
-    monkeypatch.setattr(OrderFile, "rest", forget)
+    monkeypatch.setattr(OrderFile, "part", read_part)
     with Index.create(tmp_path / "x") as index:
         index.add(texts(random.Random(15), 200))
         read.clear()
         assert index.check() == []
-    assert not read
+    assert set(read) == set(range(17))
 
 
 @pytest.mark.parametrize("read", [600, 2**22])
@@ -510,20 +508,22 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     (name,) = names(path)
     good = (path / str(name)).read_bytes()
     n = name.last
-    planes = np.frombuffer(good, "<u4", offset=128, count=2 * 17 * n).reshape(2, 17, n).copy()
+    layout = OrderLayout(n, 17)
+    postings = np.frombuffer(good, layout.posting, offset=128 + layout.posting_offset(0))
+    postings = postings.reshape(17, n).copy()
     if what == "a bucket":
-        planes[0, 7, n // 2] ^= 1
+        postings["rest"][7, n // 2] ^= 1
     elif what == "a place":
-        planes[1, 3, :2] = planes[1, 3, 1::-1]
+        postings["row"][3, :2] = postings["row"][3, 1::-1]
     elif what == "contents":
-        planes[1, 16, :2] = planes[1, 16, 1::-1]
+        postings["row"][16, :2] = postings["row"][16, 1::-1]
     elif what == "the sequence":
-        planes[:, 4, [49, 50]] = planes[:, 4, [50, 49]]
+        postings[4, [49, 50]] = postings[4, [50, 49]]
     elif what == "an entry twice":
-        planes[:, 9, 50] = planes[:, 9, 49]
+        postings[9, 50] = postings[9, 49]
     else:
-        planes[0, 2, 5] ^= 2**30
-    data = good[:128] + planes.tobytes() + good[128 + planes.nbytes :]
+        postings["row"][2, 5] ^= 2**30
+    data = good[: -postings.nbytes] + postings.tobytes()
     if what == "bytes":
         (path / str(name)).write_bytes(data)
     else:
@@ -594,7 +594,7 @@ with Index.open(sys.argv[1]) as index:
     ("module", "name", "after"),
     [
         ("store", "freeze_rows", False), ("orders.freezing", "write_orders", False),
-        ("orders.freezing", "write_at", True), ("orders.order_file", "sync_file", False),
+        ("orders.order_file", "write_at", True), ("orders.order_file", "sync_file", False),
         ("orders.order_file", "_crc32", True), ("orders.freezing", "clear_orders", False),
     ],
 )  # fmt: skip
@@ -645,13 +645,19 @@ def test_a_file_is_a_plain_array(tmp_path: Path) -> None:
         index.add(texts(random.Random(13), 60))
         signatures = np.array(index.signatures)
     (name,) = names(tmp_path / "x")
-    planes = np.load(tmp_path / "x" / str(name), mmap_mode="r", allow_pickle=False)
-    assert planes.dtype == "<u4" and planes.shape == (2, 17, len(signatures))
+    data = np.load(tmp_path / "x" / str(name), mmap_mode="r", allow_pickle=False)
+    n, layout = len(signatures), OrderLayout(len(signatures), 17)
+    assert data.dtype == "u1" and data.shape == (layout.size,)
     keys = bucket_keys(signatures, bands=16, rows=int(name.cut.split("x")[1]))
-    buckets = planes[0, :16].astype(np.int64)
     for band in range(16):
-        assert (buckets[band] == keys[planes[1, band], band] - (band << 32)).all()
-        assert (np.diff(buckets[band]) >= 0).all()
+        cells = data[layout.cell_offset(band) : layout.cell_offset(band + 1)].view(CELL)
+        postings = data[layout.posting_offset(band) : layout.posting_offset(band + 1)]
+        postings = postings.view(layout.posting)
+        sizes = np.diff(np.append(cells["place"], n))
+        numbers = np.repeat(np.arange(layout.n_cells), sizes)
+        buckets = numbers << layout.rest_bits | postings["rest"]
+        assert (buckets == keys[postings["row"], band] - (band << 32)).all()
+        assert (np.diff(buckets) >= 0).all()
 
 
 def mapped_orders(path: Path) -> int:
@@ -845,21 +851,24 @@ def scramble(path: Path, how: str) -> None:
     for name in names(path):
         data = bytearray((path / str(name)).read_bytes())
         n = name.last - name.first
-        planes = np.frombuffer(data, "<u4", offset=128, count=2 * 17 * n).reshape(2, 17, n)
+        layout = OrderLayout(n, 17)
+        begin = 128 + layout.posting_offset(16)
+        contents = np.frombuffer(data, layout.posting, offset=begin)
+        cells = np.frombuffer(data, CELL, offset=128, count=17 * layout.n_cells)
         if how == "shuffled":
-            planes[:, 16] = planes[:, 16, np.random.default_rng(1).permutation(n)]
+            contents[:] = contents[np.random.default_rng(1).permutation(n)]
         elif how == "shuffled buckets":
-            planes[0, 16] = planes[0, 16, np.random.default_rng(1).permutation(n)]
+            contents["rest"] = contents["rest"][np.random.default_rng(1).permutation(n)]
         elif how == "other signatures":
-            planes[1, 16] = planes[1, 16, ::-1]
+            contents["row"] = contents["row"][::-1]
         elif how == "zeros":
-            planes[:, 16] = 0
+            data[begin:] = bytes(len(data) - begin)
         elif how == "ones":
-            planes[:, 16] = 2**32 - 1
+            data[begin:] = b"\xff" * (len(data) - begin)
         elif how == "lower bits":
-            planes[0, 16] ^= 1
+            contents["rest"] ^= 1
         else:
-            data[128 + planes.nbytes :] = bytes(len(data) - 128 - planes.nbytes)
+            cells["sum"] = 0
         (path / str(name)).write_bytes(data)
 
 
@@ -892,10 +901,3 @@ def test_exact_copies_are_shared_where_the_order_of_contents_is_scrambled(
     with snapshot_of(path) as (snapshot, _):  # new rows were sorted with those of the damaged file
         assert snapshot.postings._cover is not None
         assert snapshot.postings._cover.n_covered == n + 3
-
-
-def test_sums_of_contents_are_few_and_at_the_end(tmp_path: Path) -> None:
-    with Index.create(tmp_path / "x") as index:
-        index.add(prose("a", 130))
-    (name,) = names(tmp_path / "x")
-    assert (tmp_path / "x" / str(name)).stat().st_size == 128 + 8 * 17 * 130 + 4 * 3

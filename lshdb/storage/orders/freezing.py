@@ -27,15 +27,14 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import read_at, write_at
+from lshdb.params.order_layout import HEADER_BYTES, OrderLayout
 from lshdb.storage.orders.frozen import MOST_SORTED, CommittedRows, OrderFolder, covering
 from lshdb.storage.orders.order_file import (
-    BUCKET,
-    HEADER_BYTES,
     NEXT_NAME,
-    PLACE,
     Banding,
     OrderFile,
     OrderName,
+    OrderWriter,
     is_order,
     order_names,
     write_orders,
@@ -124,7 +123,7 @@ class _Scratch:
 
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
         columns = []
-        for plane in (BUCKET, PLACE):
+        for plane in range(2):
             begin = (plane * self.n_orders + order) * self.n + start
             data = read_at(self._descriptor, 4 * (stop - start), 4 * begin)
             columns.append(np.frombuffer(data, dtype="<u4").astype(np.int64))
@@ -198,7 +197,8 @@ def freeze_rows(
 
     def fill(descriptor: int) -> None:
         if not absorbed and n_signatures - first <= piece:
-            write_at(descriptor, _data(sort(first, n_signatures)), HEADER_BYTES)
+            packed = banding.pack(sort(first, n_signatures), segment)
+            write_at(descriptor, packed.data, HEADER_BYTES)
             return
         for file in absorbed:  # what is written anew must not make damage good
             if file.crc32() != file.name.crc:
@@ -213,7 +213,7 @@ def freeze_rows(
                     end = min(begin + piece, n_signatures)
                     parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
             n, most = n_signatures - first, max(1, _MERGED_BYTES // _ENTRY_BYTES // workers)
-            merge = partial(_merge, descriptor, parts, banding, n, first, most)
+            merge = partial(_merge, descriptor, parts, banding, n, first, segment, most)
             for _ in work_ahead(merge, range(banding.n_orders), workers=workers):
                 pass
 
@@ -292,18 +292,16 @@ def _merge(
     banding: Banding,
     n: int,
     first: int,
+    segment: int,
     most: int,
     order: int,
 ) -> None:
     """Write one order of all parts together behind the header of a file."""
-    written = 0
+    writer = OrderWriter(descriptor, banding, OrderLayout(n, banding.n_orders), order, segment)
     for buckets, ids in _in_blocks(parts, order, most):
         in_order, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
-        columns = (in_order, (ids[entries] - first).astype("<u4"))
-        for plane, column in zip((BUCKET, PLACE), columns, strict=True):
-            at = HEADER_BYTES + 4 * ((plane * banding.n_orders + order) * n + written)
-            write_at(descriptor, _data(column), at)
-        written += len(buckets)
+        writer.add(in_order, (ids[entries] - first).astype("<u4"))
+    writer.close()
 
 
 def _in_blocks(parts: list[Part], order: int, most: int) -> Iterator[tuple[Ids, Ids]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.params.bucket_layout import (
@@ -27,6 +27,7 @@ from lshdb.storage.orders.order_file import (
     Banding,
     OrderFile,
     OrderName,
+    Place,
     Planes,
     order_names,
 )
@@ -111,10 +112,10 @@ class Cover:
         self._files = files
         self._n_signatures = n_signatures
         self.n_covered = files[-1].name.last if files else 0
-        self._places: list[tuple[Any, int, int, int]] = [file.place for file in files]
+        self._places: list[Place] = [file.place for file in files]
         if tail is not None:
             n = tail.shape[2]
-            self._places.append((tail.reshape(-1), n, banding.n_orders, self.n_covered))
+            self._places.append((banding.pack(tail), n, banding.n_orders, self.n_covered, 0))
 
     def find(self, keys: Ids) -> tuple[Ids, Ids]:
         """Find the signatures in some buckets.

@@ -2,15 +2,14 @@
 
     orders.GENERATION.CUT.FIRST-LAST.SEGMENT.CRC.npy
 
-It is a plain ``.npy`` of uint32, shape (2, n_orders, n): for each band, and for the contents, the
-n buckets in order, and beside each the signature's number, counted from FIRST. Behind the array
-there are sums of the contents' entries, as :meth:`Banding.sums` gives them: an add that finds no
-content there writes it anew, so what it finds must be what was written. Committed rows never
-change, so neither does what the file says: it is written once, under a temporary name, and removed
-one day. Its name says which rows it covers, by which cut, the number that the commit of the last of
-them drew (table ``segment``), and the CRC-32 of all its bytes. Histories of an index that part, as
-two copies of it do, draw different numbers; so a file of one is not taken for the other's, however
-alike their rows are.
+It is a plain ``.npy`` of bytes: for each band, and for the contents, the postings of the signatures
+from FIRST to LAST, in cells (``params/order_layout.py``). Each cell has a sum of what is in it,
+which a look-up compares, seeded with SEGMENT. Committed rows never change, so neither does what the
+file says: it is written once, under a temporary name, and removed one day. Its name says which rows
+it covers, by which cut, the number that the commit of the last of them drew (table ``segment``),
+and the CRC-32 of all its bytes. Histories of an index that part, as two copies of it do, draw
+different numbers; so a file of one is not taken for the other's, however alike their rows are, and
+neither is a part of it.
 
 It is derived: without it, or where it is not as it should be, SQL gives the same answers.
 
@@ -28,11 +27,13 @@ import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
+from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.place.own_files import new_file, open_file
 from lshdb.storage.rowfiles.layouts import npy_header
@@ -45,14 +46,13 @@ __all__ = [
     "Banding",
     "OrderFile",
     "OrderName",
+    "OrderWriter",
+    "Place",
     "is_order",
     "order_names",
     "write_orders",
 ]
 
-HEADER_BYTES = 128
-BUCKET, PLACE = range(2)
-ENTRY_BYTES = 8
 NEXT_NAME = "orders.next.npy"
 """The file that is being written."""
 
@@ -65,6 +65,8 @@ _COPY_BYTES = 2**30
 
 Planes: TypeAlias = "NDArray[np.uint32]"
 Ids: TypeAlias = "NDArray[np.int64]"
+Place: TypeAlias = tuple[Any, int, int, int, int]
+"""Orders for :meth:`Banding.find`: packed or a descriptor; rows; orders; first signature; seed."""
 
 
 class Banding(Protocol):
@@ -81,10 +83,6 @@ class Banding(Protocol):
     def n_orders(self) -> int:
         """One for each band, and one for contents."""
 
-    @property
-    def n_summed(self) -> int:
-        """How many entries have one sum."""
-
     def keys(self, rows: NDArray[Any], contents: dict[int, bytes] | None = None) -> Ids:
         """Return bucket keys (int64, shape (n, n_orders)), the content band's last.
 
@@ -94,17 +92,28 @@ class Banding(Protocol):
     def sort(self, keys: Ids) -> Planes:
         """Return the columns of keys, sorted: uint32, shape (2, n_orders, n)."""
 
-    def sums(self, entries: Planes) -> Planes:
-        """Return sums of the entries of the last order (shape (2, n)), for :meth:`find`."""
+    def pack(self, planes: Planes, seed: int = 0) -> NDArray[np.uint8]:
+        """Return sorted columns as they lie in a file, behind its header."""
 
-    def find(
-        self, places: Sequence[tuple[Any, int, int, int]], keys: Ids, limit: int
-    ) -> tuple[Ids, Ids]:
+    def pack_cells(
+        self,
+        buckets: Planes,
+        rows: Planes,
+        *,
+        layout: OrderLayout,
+        order: int,
+        cells: tuple[int, int],
+        place: int,
+        seed: int,
+    ) -> tuple[NDArray[np.void], NDArray[np.void]]:
+        """Return some cells of an order as they lie in a file: their directory and postings."""
+
+    def find(self, places: Sequence[Place], keys: Ids, limit: int) -> tuple[Ids, Ids]:
         """Return numbers of signatures below a limit for each key, and the signatures."""
 
     def group(
         self,
-        places: Sequence[tuple[Any, int, int, int]],
+        places: Sequence[Place],
         first: int,
         last: int,
         limit: int,
@@ -116,9 +125,7 @@ class Banding(Protocol):
     def keys_of_row(self, row: bytes) -> bytes | bytearray:
         """Return the bucket keys of one row, native int64, without the content band's."""
 
-    def members(
-        self, places: list[tuple[Any, int, int, int]], keys: bytes | bytearray, limit: int
-    ) -> bytes:
+    def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
         """Return the signatures alone, native int64 as bytes."""
 
 
@@ -186,11 +193,11 @@ def is_order(path: Path) -> bool:
     return _BEGINNING.startswith(found)
 
 
-def _header(n_orders: int, n: int) -> bytes:
-    return npy_header("<u4", (2, n_orders, n))
+def _header(layout: OrderLayout) -> bytes:
+    return npy_header("|u1", (layout.size,))
 
 
-_BEGINNING = _header(1, 1).partition(b"1, 1)")[0]
+_BEGINNING = _header(OrderLayout(0, 1)).partition(b"(")[0]
 
 
 class OrderFile:
@@ -209,7 +216,7 @@ class OrderFile:
     n : int
         Signatures in it.
     words : memoryview or None
-        All planes, if the file is mapped.
+        What follows the header, if the file is mapped.
     descriptor : int
 
     Raises
@@ -224,12 +231,13 @@ class OrderFile:
         self.name = name
         self.n = name.last - name.first
         self.n_orders = n_orders = banding.n_orders
+        self._starts: dict[int, Ids] = {}
         self.path = directory / str(name)
         self.descriptor = open_file(self.path, os.O_RDONLY)
         weakref.finalize(self, os.close, self.descriptor)
         there = os.fstat(self.descriptor)
-        size = HEADER_BYTES + ENTRY_BYTES * n_orders * self.n + 4 * -(-self.n // banding.n_summed)
-        header = _header(n_orders, self.n)
+        self.layout = OrderLayout(self.n, n_orders)
+        size, header = HEADER_BYTES + self.layout.size, _header(self.layout)
         if there.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
         is_own = there.st_uid in (os.geteuid(), 0) and not there.st_mode & (
@@ -241,60 +249,63 @@ class OrderFile:
             self.words = memoryview(self._map)[HEADER_BYTES:]
 
     @property
-    def place(self) -> tuple[Any, int, int, int]:
+    def place(self) -> Place:
         """The file as :meth:`Banding.find` takes it."""
-        source = self.descriptor if self.words is None else self.words
-        return source, self.n, self.n_orders, self.name.first
+        if self.words is None:
+            return self.place_to_read
+        return self.words, self.n, self.n_orders, self.name.first, self.name.segment
 
     @property
-    def place_to_read(self) -> tuple[int, int, int, int]:
+    def place_to_read(self) -> Place:
         """The same, to be read and not mapped."""
-        return self.descriptor, self.n, self.n_orders, self.name.first
+        return self.descriptor, self.n, self.n_orders, self.name.first, self.name.segment
 
     def rest(self) -> None:
         """Give back the memory of what was looked up in the map; it stays in the system's cache."""
         if self.words is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
-    def row(self, plane: int, order: int, start: int, stop: int) -> Planes:
-        """Return some numbers of a plane, in place if the file is mapped.
+    def _read(self, begin: int, end: int) -> bytes:
+        """Return bytes behind the header, read and not mapped."""
+        data = read_at(self.descriptor, end - begin, HEADER_BYTES + begin)
+        if len(data) != end - begin:
+            raise ValueError(f"{self.path} ends too early")
+        return data
+
+    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
+        """Return buckets from one place to another, and their signatures.
+
+        They are read and not mapped: who takes all of a file part by part would have all of it in
+        memory, a gigabyte for five million documents. Sums are not compared.
 
         Raises
         ------
         OSError
             The file cannot be read.
         ValueError
-            It ends too early.
+            It ends too early, its cells are in no order, or a signature is not among those of the
+            file.
         """
-        if self.words is None:
-            return self._read(plane, order, start, stop)
-        begin = (plane * self.n_orders + order) * self.n
-        return np.frombuffer(self.words[4 * (begin + start) : 4 * (begin + stop)], dtype="<u4")
-
-    def _read(self, plane: int, order: int, start: int, stop: int) -> Planes:
-        """Return the same, read and not mapped."""
-        begin = (plane * self.n_orders + order) * self.n
-        size = 4 * (stop - start)
-        data = read_at(self.descriptor, size, HEADER_BYTES + 4 * (begin + start))
-        if len(data) != size:
-            raise ValueError(f"{self.path} ends too early")
-        return np.frombuffer(data, dtype="<u4")
-
-    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
-        """Return buckets from one place to another, and their signatures.
-
-        They are read and not mapped: who takes all of a file part by part would have all of it in
-        memory, a gigabyte for five million documents.
-
-        Raises
-        ------
-        OSError, ValueError
-            As for :meth:`row`; or a signature is not among those of the file.
-        """
-        buckets = self._read(BUCKET, order, start, stop).astype(np.int64)
-        places = self._read(PLACE, order, start, stop).astype(np.int64)
+        layout = self.layout
+        starts = self._starts.get(order)
+        if starts is None:
+            data = self._read(layout.cell_offset(order), layout.cell_offset(order + 1))
+            starts = np.append(np.frombuffer(data, CELL)["place"], self.n).astype(np.int64)
+            if starts[0] != 0 or (np.diff(starts) < 0).any():
+                raise ValueError(f"{self.path} has cells that are in no order")
+            self._starts[order] = starts
+        data = self._read(layout.posting_offset(order, start), layout.posting_offset(order, stop))
+        postings = np.frombuffer(data, layout.posting)
+        places = postings["row"].astype(np.int64)
         if len(places) and places.max() >= self.n:
             raise ValueError(f"{self.path} names a signature that it does not have")
+        first, last = np.searchsorted(starts, [start, stop - 1], "right") - 1
+        ends = np.clip(starts[first : last + 2], start, stop)
+        sizes = ends[1:] - ends[:-1]
+        buckets = np.repeat(np.arange(first, last + 1) << layout.rest_bits, sizes)
+        buckets |= postings["rest"]
+        if stop == self.n:
+            self._starts.pop(order, None)
         return buckets, places + self.name.first
 
     def copy_to(self, directory: Path) -> None:
@@ -343,7 +354,7 @@ def write_orders(
     first, last : int
     segment : int
     fill : callable
-        Given a descriptor, it writes the planes behind the header.
+        Given a descriptor, it writes what follows the header.
 
     Raises
     ------
@@ -351,9 +362,8 @@ def write_orders(
         The disk is full or failed; there is no such file then.
     """
     with new_file(directory / NEXT_NAME) as descriptor:
-        os.pwrite(descriptor, _header(banding.n_orders, last - first), 0)
+        os.pwrite(descriptor, _header(OrderLayout(last - first, banding.n_orders)), 0)
         fill(descriptor)
-        _write_sums(descriptor, banding, last - first)
         sync_file(descriptor, data_only=True)
         name = OrderName(first, last, generation, banding.name, segment, _crc32(descriptor))
         os.rename(directory / NEXT_NAME, directory / str(name))
@@ -361,15 +371,47 @@ def write_orders(
     return name
 
 
-def _write_sums(descriptor: int, banding: Banding, n: int) -> None:
-    """Write the sums of the contents' entries behind the planes, which are there."""
-    end = HEADER_BYTES + ENTRY_BYTES * banding.n_orders * n
-    step = _READ_BYTES // banding.n_summed * banding.n_summed
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        entries = np.empty((2, stop - start), dtype="<u4")
-        for plane in (BUCKET, PLACE):
-            at = ((plane + 1) * banding.n_orders - 1) * n + start
-            data = read_at(descriptor, 4 * (stop - start), HEADER_BYTES + 4 * at)
-            entries[plane] = np.frombuffer(data, dtype="<u4")
-        write_at(descriptor, banding.sums(entries).tobytes(), end + 4 * (start // banding.n_summed))
+class OrderWriter:
+    """One order of a file, written as its postings come, in order.
+
+    Parameters
+    ----------
+    descriptor : int
+    banding : Banding
+    layout : OrderLayout
+    order : int
+    seed : int
+        The number of the file's segment.
+    """
+
+    def __init__(
+        self, descriptor: int, banding: Banding, layout: OrderLayout, order: int, seed: int
+    ) -> None:
+        self._descriptor = descriptor
+        self._pack = partial(banding.pack_cells, layout=layout, order=order, seed=seed)
+        self._layout = layout
+        self._order = order
+        self._cell = self._place = 0
+        self._postings: Planes = np.empty((2, 0), dtype="<u4")
+
+    def add(self, buckets: Planes, rows: Planes) -> None:
+        """Take postings (uint32, shape (n,)), and write all whole cells."""
+        self._postings = np.concatenate([self._postings, [buckets, rows]], axis=1)
+        last = int(self._postings[0, -1]) >> self._layout.rest_bits
+        n = int(np.searchsorted(self._postings[0], last << self._layout.rest_bits))
+        self._write(n, last)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write(self._postings.shape[1], self._layout.n_cells)
+
+    def _write(self, n: int, end: int) -> None:
+        buckets, rows = self._postings[:, :n]
+        directory, postings = self._pack(buckets, rows, cells=(self._cell, end), place=self._place)
+        for offset, column in (
+            (self._layout.cell_offset(self._order, self._cell), directory),
+            (self._layout.posting_offset(self._order, self._place), postings),
+        ):
+            write_at(self._descriptor, column.view(np.uint8).data, HEADER_BYTES + offset)
+        self._postings = self._postings[:, n:]
+        self._cell, self._place = end, self._place + n
