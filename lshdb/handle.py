@@ -396,7 +396,7 @@ def list_batches(store: Store, family: Family) -> list[StoredBatch]:
         return list(snapshot.batches())
 
 
-def map_signatures(store: Store, family: Family) -> np.memmap[Any, np.dtype[np.uint32]]:
+def map_signatures(store: Store, family: Family) -> np.memmap[Any, np.dtype[np.uint16]]:
     """Return the committed rows of the signature file as a read-only map.
 
     Raises

@@ -401,8 +401,8 @@ class Index:
         return self._handle.ask(lambda store, _: has_signatures(store))
 
     @property
-    def signatures(self) -> np.memmap[Any, np.dtype[np.uint32]]:
-        """The committed signature rows as a read-only :class:`numpy.memmap` of uint32.
+    def signatures(self) -> np.memmap[Any, np.dtype[np.uint16]]:
+        """The committed signature rows as a read-only :class:`numpy.memmap` of uint16.
 
         Row ``i`` is signature ``i``, as in the column ``signature_id`` of :meth:`sql`. A map never
         changes and stays valid for as long as you hold it, even after you close the index. Read the

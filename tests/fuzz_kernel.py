@@ -279,14 +279,14 @@ def fuzz_contents(kernel: Any, choices: Choices) -> Hashable:
         num_perm //= 2  # the reference takes long
     constants = lookup_tables.constants(scheme, num_perm, seed)
     counts = np.array([len(hashes) for hashes in sets], dtype=np.int64)
-    rows = Output((len(contents), num_perm), np.uint32).array  # of nothing: left as it is
+    rows = Output((len(contents), num_perm), np.uint16).array  # of nothing: left as it is
     if counts.any():
         rows[counts > 0] = reference_sketch(
             scheme, np.concatenate(sets), counts[counts > 0], num_perm, seed
         )
 
     def check(level: str) -> None:
-        outputs = Output(rows.shape, np.uint32), Output(counts.shape, np.int64)
+        outputs = Output(rows.shape, np.uint16), Output(counts.shape, np.int64)
         scheme_number = SCHEMES[scheme]
         kernel.sign_contents(
             contents, number, k, bag, scheme_number, num_perm, constants,
@@ -325,7 +325,7 @@ def refuse_surrogates(
     kernel: Any, contents: list[str | list[str]], number: int, k: int, bag: bool
 ) -> Hashable:
     """Lone surrogates have no UTF-8: an exception, and never a signature."""
-    rows, counts = np.empty((len(contents), 16), np.uint32), np.empty(len(contents), np.int64)
+    rows, counts = np.empty((len(contents), 16), np.uint16), np.empty(len(contents), np.int64)
     constants = lookup_tables.constants("fss", 16, 5)
     outcomes = set()
 
@@ -441,13 +441,13 @@ def fuzz_sketch(kernel: Any, choices: Choices) -> Hashable:
         hashes[:] = hashes[: 1 + choices.number(9)].repeat(len(hashes))[: len(hashes)]
     while num_perm > 1 and len(hashes) * num_perm > 1 << 20:
         num_perm //= 2
-    expected = np.empty((0, num_perm), dtype=np.uint32)
+    expected = np.empty((0, num_perm), dtype=np.uint16)
     if len(lengths):
         expected = reference_sketch(scheme, hashes, lengths, num_perm, 3)
     constants = lookup_tables.constants(scheme, num_perm, 3)
 
     def check(level: str) -> None:
-        rows = Output(expected.shape, np.uint32)
+        rows = Output(expected.shape, np.uint16)
         number = SCHEMES[scheme]
         kernel.sketch(hashes, lengths, number, num_perm, constants, rows.array)
         rows.check()
@@ -467,8 +467,8 @@ def fuzz_sample_weights(kernel: Any, choices: Choices) -> Hashable:
     weights = np.exp(scale * (2.0 * choices.rng().random(len(hashes)) - 1.0))
     while num_perm > 1 and len(hashes) * num_perm > 1 << 20:
         num_perm //= 2
-    expected = np.zeros((len(lengths), num_perm), dtype=np.uint32)
-    rows = Output(expected.shape, np.uint32)
+    expected = np.zeros((len(lengths), num_perm), dtype=np.uint16)
+    rows = Output(expected.shape, np.uint16)
     slot_keys = keys(3, Purpose.WEIGHTS, 0, 3 * num_perm)
     logs = np.log(weights)
     reference.sample_weights(hashes, weights, logs, lengths, num_perm, slot_keys, expected)
@@ -493,28 +493,30 @@ def fuzz_walsh_hadamard(kernel: Any, choices: Choices) -> Hashable:
     return size, n
 
 
-def any_rows(choices: Choices, num_perm: int) -> NDArray[np.uint32]:
+def any_rows(choices: Choices, num_perm: int) -> NDArray[np.uint16]:
     shape = (choices.number(40), num_perm)
-    return choices.rng().integers(0, choices.pick((2, 3, 2**32)), shape, dtype=np.uint32)
+    return choices.rng().integers(0, choices.pick((2, 3, 2**16)), shape, dtype=np.uint16)
 
 
 def fuzz_bucket_keys(kernel: Any, choices: Choices) -> Hashable:
     num_perm = any_num_perm(choices)
-    bands = 1 + choices.number(min(num_perm, 255))
-    height = 1 + choices.number(num_perm // bands)
+    slot_bits = choices.pick((16, 1))
+    slots = num_perm * 16 // slot_bits
+    bands = 1 + choices.number(min(slots, 255))
+    height = 1 + choices.number(slots // bands)
     rows = any_rows(choices, num_perm)
     keys = Output((len(rows), bands), np.int64)
-    kernel.bucket_keys(rows, num_perm, bands, height, keys.array)
+    kernel.bucket_keys(rows, num_perm, slot_bits, bands, height, keys.array)
     keys.check()
-    expected = reference_keys(rows, bands, height)
+    expected = reference_keys(rows, bands, height, slot_bits)
     expect(f"bucket keys of {bands} bands of {height}", keys.array, expected)
-    return bands.bit_length(), height.bit_length(), len(rows).bit_length()
+    return slot_bits, bands.bit_length(), height.bit_length(), len(rows).bit_length()
 
 
 def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
     num_perm = any_num_perm(choices)
-    slot_bits = choices.pick((32, 1))
-    slots = num_perm * 32 // slot_bits
+    slot_bits = choices.pick((16, 1))
+    slots = num_perm * 16 // slot_bits
     bands = 1 + choices.number(min(slots, 255))
     height = 1 + choices.number(slots // bands)
     many = [any_rows(choices, num_perm) for _ in range(2)]
@@ -530,7 +532,7 @@ def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
         outputs = [Output((n,), np.int32) for _ in range(3)]
         arrays = [output.array for output in outputs]
         arguments = (many[0], left, many[1], right, num_perm, bands, height, *arrays)
-        compare = kernel.compare_rows if slot_bits == 32 else kernel.compare_bits
+        compare = kernel.compare_rows if slot_bits == 16 else kernel.compare_bits
         if outside:
             expect_refused("a row outside", compare, *arguments)
         else:
@@ -548,7 +550,7 @@ def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
 
 def fuzz_scan(kernel: Any, choices: Choices) -> Hashable:
     words = any_num_perm(choices)
-    slot_bits = choices.pick((32, 1)) if words * 32 < 2**16 else 32
+    slot_bits = choices.pick((16, 1)) if words * 16 < 2**16 else 16
     queries, rows = (any_rows(choices, words) for _ in range(2))
     before, after = choices.number(5), choices.number(5)
     room, least = choices.pick((0, 1, 7, 1000)), choices.pick((0, 1, words, 2**16 - 1))
@@ -640,7 +642,7 @@ def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
 
 def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
     """Arguments that fit; and of each buffer, of how many bytes more or fewer it fits as well."""
-    numbers, row = lookup_tables.constants("fss", 8, 1), np.zeros((2, 8), dtype=np.uint32)
+    numbers, row = lookup_tables.constants("fss", 8, 1), np.zeros((2, 8), dtype=np.uint16)
     two, table = np.zeros(2, dtype=np.int64), np.zeros(0x110000, dtype=np.uint64)
     memo = np.zeros(0x20000, dtype=np.uint64)
     hashes, lengths = np.arange(9, dtype=np.uint64), np.array([4, 5], dtype=np.int64)
@@ -677,19 +679,19 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             {0: 0, 1: 0, 3: 0, 5: 0, 13: 0},
         ),
         ("sketch", (hashes, lengths, 1, 8, numbers, row), {0: 0, 1: 0, 4: 0, 5: 0}),
-        ("bucket_keys", (row, 8, 3, 2, keys), {0: 0, 4: 0}),
+        ("bucket_keys", (row, 8, 16, 3, 2, keys), {0: 0, 5: 0}),
         ("count_common", (hashes, hashes), {0: 8, 1: 8}),
         (
             "compare_rows",
             (row, two, row, two, 8, 3, 2, counts, counts.copy(), counts.copy()),
-            {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
+            {0: 16, 1: 0, 2: 16, 3: 0, 7: 0, 8: 0, 9: 0},
         ),
         (
             "compare_bits",
-            (row, two, row, two, 8, 3, 70, counts, counts.copy(), counts.copy()),
-            {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
+            (row, two, row, two, 8, 3, 35, counts, counts.copy(), counts.copy()),
+            {0: 16, 1: 0, 2: 16, 3: 0, 7: 0, 8: 0, 9: 0},
         ),
-        ("count_in_rows", (row, row, 8, 1, 3, 1, lines), {0: 0, 1: 32, 6: 0}),
+        ("count_in_rows", (row, row, 8, 1, 3, 1, lines), {0: 0, 1: 16, 6: 0}),
         ("rank_counts", (lines, 1, two), {0: 2, 2: 8}),
         (
             "table_sets",
@@ -737,7 +739,7 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
 
 
 OUTPUTS = {
-    "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
+    "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (5,), "compare_rows": (7, 8, 9),
     "compare_bits": (7, 8, 9), "sample_weights": (6,), "shingle_texts": (4,), "compare_sets": (4,),
     "count_in_rows": (6,), "rank_counts": (2,), "table_sets": (3, 4, 5),
     "lay_postings": (4,),
@@ -748,9 +750,9 @@ NUMBERS = {  # place: least and greatest that fit
     "shingle_texts": {1: (0, 4), 2: (1, sys.maxsize)},
     "agreeing_pairs": {6: (0, 2**62), 7: (2, 2), 8: (8, 8), 9: (1, 4), 10: (1, 2)},
     "sketch": {2: (0, 1), 3: (8, 8)},
-    "bucket_keys": {1: (8, 8), 2: (3, 3), 3: (1, 2)},
+    "bucket_keys": {1: (8, 8), 2: (16, 16), 3: (3, 3), 4: (1, 2)},
     "compare_rows": {4: (8, 8), 5: (1, 4), 6: (1, 2)},
-    "compare_bits": {4: (8, 8), 5: (1, 3), 6: (1, 85)},
+    "compare_bits": {4: (8, 8), 5: (1, 3), 6: (1, 42)},
     "sample_weights": {4: (2, 2)},
     "count_in_rows": {2: (8, 8), 3: (1, 1), 4: (3, 3), 5: (0, 1)},
     "rank_counts": {1: (0, 2**16 - 1)},

@@ -490,7 +490,7 @@ def test_files_of_two_indexes_are_refused(tmp_path: Path) -> None:
     (one / "index.toml").write_text(toml)
     rows = (one / "signatures.npy").read_bytes()
     (one / "signatures.npy").write_bytes((other / "signatures.npy").read_bytes())
-    with pytest.raises(LshdbError, match=r"\(0, 256\).*rows of 128 uint32"):
+    with pytest.raises(LshdbError, match=r"\(0, 256\).*rows of 128 uint16"):
         Index.open(one)
     (one / "signatures.npy").write_bytes(rows)
     Index.open(one).close()

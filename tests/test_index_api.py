@@ -71,7 +71,7 @@ def test_keys_are_streamed_in_the_order_in_which_they_came_in(index: Index) -> N
 @pytest.mark.sqlite("the signature file is here")
 def test_signatures_are_a_read_only_map(index: Index) -> None:
     rows = index.signatures
-    assert type(rows) is np.memmap and rows.dtype == np.uint32
+    assert type(rows) is np.memmap and rows.dtype == np.uint16
     assert rows.shape == (index.stats().signatures, index.params.row_words)
     assert not rows.flags.writeable and rows.mode == "r"
     with pytest.raises(ValueError, match="read-only"):

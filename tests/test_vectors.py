@@ -441,7 +441,7 @@ def test_on_a_host_without_the_files(make_index: Make, tmp_path: Path) -> None:
 def test_rows_that_are_none_of_the_file_are_refused(make_index: Make) -> None:
     """Nothing is written: a row of another width would move all after it."""
     index = make_index(dim=DIM, **KINDS["cosine"])
-    rows = np.zeros((2, index.params.row_words), dtype=np.uint32)
+    rows = np.zeros((2, index.params.row_words), dtype=np.uint16)
     good = np.zeros((2, DIM), dtype=np.float32)
     size = (index.path / "signatures.npy").stat().st_size
     with Writer(index._store, lock_timeout=1.0) as writer:

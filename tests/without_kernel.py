@@ -26,27 +26,27 @@ def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reference_sketch(
     scheme: str, hashes: NDArray[np.uint64], lengths: NDArray[np.int64], num_perm: int, seed: int
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sketch concatenated sets by the reference."""
-    rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+    rows = np.empty((len(lengths), num_perm), dtype=np.uint16)
     numbers = constants(scheme, num_perm, seed)
     reference.sketch(hashes, lengths, SCHEMES[scheme], num_perm, numbers, rows)
     return rows
 
 
 def reference_agreement(
-    left: NDArray[np.uint32],
-    right: NDArray[np.uint32],
+    left: NDArray[np.uint16],
+    right: NDArray[np.uint16],
     *,
     bands: int,
     rows: int,
-    slot_bits: int = 32,
+    slot_bits: int = 16,
 ) -> Overlap:
     """Compare rows side by side."""
     agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
     first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
     if slot_bits == 1:
-        equal = 32 * left.shape[1] - count_bits(left ^ right)
+        equal = 16 * left.shape[1] - count_bits(left ^ right)
     else:
         equal = (left == right).sum(axis=1)
     counts = (equal, agree.sum(axis=1), first)
@@ -54,7 +54,7 @@ def reference_agreement(
 
 
 def reference_counts(
-    queries: NDArray[np.uint32], rows: NDArray[np.uint32], slot_bits: int, counts: Any, first: int
+    queries: NDArray[np.uint16], rows: NDArray[np.uint16], slot_bits: int, counts: Any, first: int
 ) -> None:
     """Count the equal slots of queries and rows."""
     words, width = queries.shape[1], counts.shape[1]
@@ -68,10 +68,12 @@ def reference_ranks(counts: Any, least: int, most: int) -> tuple[NDArray[np.int6
     return best[:found], found
 
 
-def reference_keys(rows: NDArray[np.uint32], bands: int, height: int) -> NDArray[np.int64]:
+def reference_keys(
+    rows: NDArray[np.uint16], bands: int, height: int, slot_bits: int = 16
+) -> NDArray[np.int64]:
     """Return the bucket keys of rows."""
     keys = np.empty((len(rows), bands), dtype=np.int64)
-    reference.bucket_keys(rows, rows.shape[1], bands, height, keys)
+    reference.bucket_keys(rows, rows.shape[1], slot_bits, bands, height, keys)
     return keys
 
 

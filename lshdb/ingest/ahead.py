@@ -168,7 +168,7 @@ class Ahead:
         self._signed = contents.signed
         return contents.at(places)
 
-    def sign(self, values: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def sign(self, values: list[Any]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return signature rows and numbers of shingles of some that :meth:`contents` gave last."""
         signed = self._signed
         if signed is not None and values == list(range(len(signed.rows))):
@@ -179,7 +179,7 @@ class Ahead:
         is_signed = numbers >= 0
         if signed is not None and is_signed.all():
             return signed.rows[numbers], signed.counts[numbers]
-        rows = np.zeros((len(values), self._family.params.row_words), dtype=np.uint32)
+        rows = np.zeros((len(values), self._family.params.row_words), dtype=np.uint16)
         counts = np.zeros(len(values), dtype=np.int64)
         if signed is not None:
             rows[is_signed], counts[is_signed] = (

@@ -184,7 +184,7 @@ def hash_contents(family: Family, batch: Batch, places: Sequence[int]) -> Conten
 
 def sign_in_threads(
     contents: Sequence[Any], family: Family, *, workers: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Sign contents on several threads, a part at a time: the kernel needs no interpreter lock.
 
     Parameters
@@ -197,11 +197,11 @@ def sign_in_threads(
 
     Returns
     -------
-    rows : ndarray of uint32, shape (len(contents), row_words)
+    rows : ndarray of uint16, shape (len(contents), row_words)
     counts : ndarray of int64, shape (len(contents),)
         As :meth:`lshdb.signatures.family.Family.sign_contents`.
     """
-    rows = np.zeros((len(contents), family.params.row_words), dtype=np.uint32)
+    rows = np.zeros((len(contents), family.params.row_words), dtype=np.uint16)
     counts = np.zeros(len(contents), dtype=np.int64)
 
     def sign(part: slice) -> None:

@@ -110,7 +110,7 @@ class NewPostings:
         self._contents: list[tuple[Any, int, int, int, int]] = []
 
     def cut(
-        self, rows: NDArray[np.uint32], digests: list[bytes]
+        self, rows: NDArray[np.uint16], digests: list[bytes]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
         """Return the bucket keys of rows, a band a row, and those of their contents sorted.
 

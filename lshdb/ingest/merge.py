@@ -109,8 +109,8 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
 
     def sign(
         contents: list[tuple[int | None, int]],
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        rows = np.zeros((len(contents), params.row_words), dtype=np.uint32)
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        rows = np.zeros((len(contents), params.row_words), dtype=np.uint16)
         ids = np.array(
             [-1 if signature_id is None else signature_id for signature_id, _ in contents],
             dtype=np.int64,

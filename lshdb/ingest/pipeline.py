@@ -74,7 +74,7 @@ class BatchSource:
     batches : iterable of Batch
         Taken as they are committed.
     sign : callable
-        Values of contents that the index does not have -> their signature rows (uint32, shape
+        Values of contents that the index does not have -> their signature rows (uint16, shape
         (n, row_words)) and numbers of shingles (int64, shape (n,)). A row without shingles is not
         written.
     vectors : callable
@@ -95,7 +95,7 @@ class BatchSource:
 
     name: str
     batches: Iterable[Batch]
-    sign: Callable[[list[Any]], tuple[NDArray[np.uint32], NDArray[np.int64]]]
+    sign: Callable[[list[Any]], tuple[NDArray[np.uint16], NDArray[np.int64]]]
     vectors: Callable[[list[Any]], NDArray[Any]]
     contents: Callable[[Batch, Sequence[int]], Contents] | None = None
     is_same: Callable[[Any, Callable[[], Any]], bool] | None = None

@@ -30,7 +30,7 @@ typedef struct {
    processor's own holds is enough. Larger ones cost more in fresh pages than the reads they save. */
 typedef struct {
     Rows source;
-    uint32_t *words;
+    uint16_t *words;
     uint64_t *numbers; /* of a row, plus 1; 0 is an empty place */
     size_t places;
 } Cache;
@@ -73,7 +73,7 @@ static void end_cache(Cache *cache)
 }
 
 /* The row of a member, which leaves the row `kept` where it is; NULL with a failure. */
-static const uint32_t *cached_row(Cache *cache, int64_t id, const uint32_t *kept, int *failure)
+static const uint16_t *cached_row(Cache *cache, int64_t id, const uint16_t *kept, int *failure)
 {
     const Rows *source = &cache->source;
     if (id < 0 || id >= source->n) {
@@ -84,7 +84,7 @@ static const uint32_t *cached_row(Cache *cache, int64_t id, const uint32_t *kept
         return source->words + (size_t)id * source->row_words;
     uint64_t number = (uint64_t)id + 1;
     size_t place = (size_t)((number * SPREAD) >> 20) & (cache->places - 1);
-    uint32_t *held = cache->words + place * source->row_words;
+    uint16_t *held = cache->words + place * source->row_words;
     if (cache->numbers[place] == number)
         return held;
     int is_kept = held == kept;
@@ -92,7 +92,7 @@ static const uint32_t *cached_row(Cache *cache, int64_t id, const uint32_t *kept
         held = cache->words + cache->places * source->row_words;
     else
         cache->numbers[place] = 0;
-    const uint32_t *row = row_at(source, id, held, failure);
+    const uint16_t *row = row_at(source, id, held, failure);
     if (*failure)
         return NULL;
     if (!is_kept)
@@ -101,7 +101,7 @@ static const uint32_t *cached_row(Cache *cache, int64_t id, const uint32_t *kept
 }
 
 /* Whether two rows agree in a band before this one, or not in this one; for slots of words. */
-static int is_elsewhere(const Asked *asked, const uint32_t *one, const uint32_t *other, size_t band)
+static int is_elsewhere(const Asked *asked, const uint16_t *one, const uint16_t *other, size_t band)
 {
     size_t height = asked->height, size = height * sizeof *one;
     for (size_t before = 0; before < band && before < asked->bands; before++)
@@ -121,8 +121,8 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
             return WORK_DONE;
     }
     int failure = 0;
-    const uint32_t *one = cached_row(&asked->cache, left, NULL, &failure);
-    const uint32_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
+    const uint16_t *one = cached_row(&asked->cache, left, NULL, &failure);
+    const uint16_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
     if (!other)
         return failure;
     if (band >= 0 && !asked->is_bits && !asked->keeps_later
@@ -225,12 +225,12 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*y*y*y*OOLLnnnppy*", &bands, &sizes, &members, &marks, &table,
                           &source, &offset, &n_rows, &words, &n_bands, &height, &is_bits, &later,
                           &suffices)
-        || !is_banding(words, is_bits ? 32 : 1, n_bands, height))
+        || !is_banding(words, is_bits ? 1 : WORD_BITS, n_bands, height))
         return NULL;
     Py_ssize_t n = sizes.len / 8, m = members.len / 8;
     if (!is_length(&bands, n, 8, "bands") || !is_length(&sizes, n, 8, "sizes")
         || !is_length(&members, m, 8, "members") || !is_length(&marks, m, 1, "marks")
-        || !is_length(&suffices, words * (is_bits ? 32 : 1) + 1, 1, "suffices"))
+        || !is_length(&suffices, words * (is_bits ? WORD_BITS : 1) + 1, 1, "suffices"))
         return NULL;
     Asked asked = {.level = level_of(module),
                    .cache.source = {NULL, -1, offset, n_rows, (size_t)words},

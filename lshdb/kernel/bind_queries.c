@@ -34,7 +34,7 @@ static ptrdiff_t shingle_any(Workspace *work, const uint8_t *text, size_t length
 
 PyDoc_STRVAR(sign_query_doc,
 "sign_query(text, unit, k, bag, scheme, num_perm, constants, bands, height)\n--\n\n"
-"Return the distinct shingle hashes of a normalised text (uint64, in no order), its signature row (uint32)\n"
+"Return the distinct shingle hashes of a normalised text (uint64, in no order), its signature row (uint16)\n"
 "and its bucket keys (int64), as bytes; three times none for a text without shingles.");
 
 static PyObject *py_sign_query(PyObject *module, PyObject *args)
@@ -47,12 +47,12 @@ static PyObject *py_sign_query(PyObject *module, PyObject *args)
                           &constants, &bands, &height))
         return NULL;
     if (!is_shingling(unit, k) || !is_scheme(scheme, num_perm, &constants)
-        || !is_banding(num_perm, 1, bands, height))
+        || !is_banding(num_perm, WORD_BITS, bands, height))
         return NULL;
     const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
     if (!bytes)
         return NULL;
-    uint32_t row[MAX_NUM_PERM];
+    uint16_t row[MAX_NUM_PERM];
     uint64_t keys[MAX_BANDS];
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -69,21 +69,22 @@ static PyObject *py_sign_query(PyObject *module, PyObject *args)
                         constants.buf, row);
     }
     if (found > 0 && undone == WORK_DONE)
-        bucket_keys(row, 1, (size_t)num_perm, (size_t)bands, (size_t)height, keys);
+        bucket_keys(row, 1, (size_t)num_perm, WORD_BITS, (size_t)bands, (size_t)height, keys);
     PyEval_RestoreThread(hearing.released);
     PyObject *result = NULL;
     if (undone != WORK_DONE)
         say_why(undone);
     else
-        result = Py_BuildValue("y#y#y#", found ? (const char *)work.hashes : "",
-                               (Py_ssize_t)found * 8, (const char *)row, found ? num_perm * 4 : 0,
-                               (const char *)keys, found ? bands * 8 : 0);
+        result =
+            Py_BuildValue("y#y#y#", found ? (const char *)work.hashes : "", (Py_ssize_t)found * 8,
+                          (const char *)row, found ? num_perm * (Py_ssize_t)sizeof *row : 0,
+                          (const char *)keys, found ? bands * 8 : 0);
     release(&work);
     release(&sketching);
     return result;
 }
 
-const uint32_t *row_at(const Rows *rows, int64_t id, uint32_t *held, int *failure)
+const uint16_t *row_at(const Rows *rows, int64_t id, uint16_t *held, int *failure)
 {
     if (rows->words)
         return rows->words + (size_t)id * rows->row_words;
@@ -142,7 +143,7 @@ PyObject *say_row(int failure, int reason)
 
 int take_source(PyObject *source, Rows *rows, Py_buffer *held)
 {
-    int64_t size = 4 * (int64_t)rows->row_words;
+    int64_t size = WORD_BYTES * (int64_t)rows->row_words;
     if (rows->offset < 0 || rows->n < 0 || rows->n > (INT64_MAX - rows->offset) / size) {
         PyErr_SetString(PyExc_ValueError, "offset or n_rows is out of range");
         return 0;
@@ -151,8 +152,8 @@ int take_source(PyObject *source, Rows *rows, Py_buffer *held)
         if (PyObject_GetBuffer(source, held, PyBUF_SIMPLE))
             return 0;
         rows->words = held->buf;
-        return is_length(held, multiply((Py_ssize_t)rows->n, (Py_ssize_t)rows->row_words), 4,
-                         "rows");
+        return is_length(held, multiply((Py_ssize_t)rows->n, (Py_ssize_t)rows->row_words),
+                         WORD_BYTES, "rows");
     }
     long descriptor = PyLong_AsLong(source);
     if (descriptor < 0 || descriptor > INT_MAX) {
@@ -166,7 +167,7 @@ int take_source(PyObject *source, Rows *rows, Py_buffer *held)
 
 PyDoc_STRVAR(compare_found_doc,
 "compare_found(row, ids, least, source, offset, n_rows, words, bands, height, is_bits)\n--\n\n"
-"Compare a row (uint32) with some of n_rows others, by their numbers (int64, in any order, repeated or not).\n"
+"Compare a row (uint16) with some of n_rows others, by their numbers (int64, in any order, repeated or not).\n"
 "Returns (number, equal slots, bands that agree) of each that agrees in a band and has `least` equal slots, in\n"
 "order of number. The others are a buffer, or lie in the file of a descriptor from `offset` on. Raises\n"
 "IndexError for a number out of range, OSError if the file cannot be read, ValueError if it is too short.");
@@ -180,10 +181,10 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
     HELD Py_buffer row = {0}, ids = {0}, held = {0};
     if (!PyArg_ParseTuple(args, "y*y*LOLLnnnp", &row, &ids, &least, &source, &offset, &n_rows,
                           &words, &bands, &height, &is_bits)
-        || !is_banding(words, is_bits ? 32 : 1, bands, height))
+        || !is_banding(words, is_bits ? 1 : WORD_BITS, bands, height))
         return NULL;
     size_t n = (size_t)ids.len / 8;
-    if (!is_length(&row, words, 4, "row") || !is_length(&ids, ids.len / 8, 8, "ids"))
+    if (!is_length(&row, words, WORD_BYTES, "row") || !is_length(&ids, ids.len / 8, 8, "ids"))
         return NULL;
     Rows rows = {NULL, -1, offset, n_rows, (size_t)words};
     if (!take_source(source, &rows, &held))
@@ -201,7 +202,7 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
     Listener listener = listen_with(&hearing, module);
     int failure = 0, reason = 0, outside = 0;
     size_t n_found = 0;
-    uint32_t other[MAX_NUM_PERM];
+    uint16_t other[MAX_BITS / WORD_BITS];
     hearing.released = PyEval_SaveThread();
     qsort(numbers, n, sizeof *numbers, by_number);
     if (n)
@@ -209,7 +210,7 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
     for (size_t i = 0; i < n && !outside && !failure; i++) {
         if (i && numbers[i] == numbers[i - 1])
             continue;
-        const uint32_t *there = row_at(&rows, numbers[i], other, &failure);
+        const uint16_t *there = row_at(&rows, numbers[i], other, &failure);
         if (failure)
             break;
         Agreeing *one = &found[n_found];

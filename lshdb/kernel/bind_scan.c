@@ -6,7 +6,7 @@
 
 PyDoc_STRVAR(count_in_rows_doc,
 "count_in_rows(queries, rows, words, slot_bits, width, first, counts)\n--\n\n"
-"Count the equal slots of each query with each row (uint32 of `words` words, of slots of 32 bits or 1).\n"
+"Count the equal slots of each query with each row (uint16 of `words` words, of slots of 16 bits or 1).\n"
 "counts (uint16) has a line of `width` for each query; the rows' counts go there from `first` on.");
 
 static PyObject *py_count_in_rows(PyObject *module, PyObject *args)
@@ -18,14 +18,15 @@ static PyObject *py_count_in_rows(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*y*ninnw*", &queries, &rows, &words, &slot_bits, &width, &first,
                           &counts))
         return NULL;
-    if ((slot_bits != 1 && slot_bits != 32) || words < 1
-        || words > (slot_bits == 1 ? UINT16_MAX / 32 : MAX_NUM_PERM)) {
+    if ((slot_bits != 1 && slot_bits != WORD_BITS) || words < 1
+        || words > (slot_bits == 1 ? UINT16_MAX / WORD_BITS : MAX_NUM_PERM)) {
         PyErr_SetString(PyExc_ValueError, "words or slot_bits is out of range");
         return NULL;
     }
-    Py_ssize_t n_queries = queries.len / (4 * words), n_rows = rows.len / (4 * words);
-    if (!is_length(&queries, n_queries * words, 4, "queries")
-        || !is_length(&rows, n_rows * words, 4, "rows")
+    Py_ssize_t n_queries = queries.len / (WORD_BYTES * words),
+               n_rows = rows.len / (WORD_BYTES * words);
+    if (!is_length(&queries, n_queries * words, WORD_BYTES, "queries")
+        || !is_length(&rows, n_rows * words, WORD_BYTES, "rows")
         || !is_length(&counts, multiply(n_queries, width), 2, "counts"))
         return NULL;
     if (first < 0 || first > width || n_rows > width - first) {

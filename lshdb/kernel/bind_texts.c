@@ -534,7 +534,7 @@ static PyObject *py_sign_texts(PyObject *module, PyObject *args)
         && is_scheme(signing->scheme, signing->num_perm, &constants)
         && is_length(&hashes, n, DIGEST_BYTES, "hashes")
         && is_length(&unassigned, n, 8, "unassigned")
-        && is_length(&rows, multiply(n, signing->num_perm), 4, "rows")
+        && is_length(&rows, multiply(n, signing->num_perm), WORD_BYTES, "rows")
         && is_length(&counts, n, 8, "counts")) {
         job.folding.table = table.buf;
         job.folding.memo = memo.buf;

@@ -43,10 +43,11 @@ int is_shingling(int unit, Py_ssize_t k)
     return 0;
 }
 
-int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t bands, Py_ssize_t height)
+int is_banding(Py_ssize_t words, int slot_bits, Py_ssize_t bands, Py_ssize_t height)
 {
-    if (words >= 1 && words <= MAX_NUM_PERM && bands >= 1 && bands <= 255 && height >= 1
-        && height <= words * slots_a_word / bands)
+    Py_ssize_t most = slot_bits == 1 ? MAX_BITS / WORD_BITS : MAX_NUM_PERM;
+    if ((slot_bits == 1 || slot_bits == WORD_BITS) && words >= 1 && words <= most && bands >= 1
+        && bands <= 255 && height >= 1 && height <= words * WORD_BITS / slot_bits / bands)
         return 1;
     PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
     return 0;

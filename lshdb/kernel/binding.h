@@ -39,7 +39,8 @@ int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const cha
 /* The options of a scheme against its constants. */
 int is_scheme(int scheme, Py_ssize_t num_perm, const Py_buffer *constants);
 int is_shingling(int unit, Py_ssize_t k);
-int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t bands, Py_ssize_t height);
+/* Whether rows of that many words, of slots of WORD_BITS bits or 1, can be cut into such bands. */
+int is_banding(Py_ssize_t words, int slot_bits, Py_ssize_t bands, Py_ssize_t height);
 
 /* Long work without the lock takes it now and then to check for signals, and to call the function given to
    hear_with(), which raises in a thread whose result is no longer needed. Set `released` to what

@@ -6,57 +6,60 @@
 
 enum { COUNTED_AT_ONCE = 1 << 20 };
 
-void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
-                 uint64_t *keys)
+/* Up to 64 bits of a row from one place on: the lowest is the first. */
+static inline uint64_t bits_at(const uint16_t *row, size_t start, size_t length)
 {
-    for (size_t i = 0; i < n; i++, rows += num_perm)
+    const uint16_t *word = row + start / WORD_BITS;
+    uint64_t bits = *word >> start % WORD_BITS;
+    for (size_t taken = WORD_BITS - start % WORD_BITS; taken < length; taken += WORD_BITS)
+        bits |= (uint64_t)*++word << taken;
+    return bits & UINT64_MAX >> (64 - length);
+}
+
+/* The bits of a band are taken 64 at a time, whatever the width of a slot. */
+void bucket_keys(const uint16_t *rows, size_t n, size_t words, int slot_bits, size_t bands,
+                 size_t height, uint64_t *keys)
+{
+    size_t size = height * (size_t)slot_bits;
+    for (size_t i = 0; i < n; i++, rows += words)
         for (size_t band = 0; band < bands; band++) {
-            const uint32_t *slots = rows + band * height;
             uint64_t hash = mix64(band + 1);
-            for (size_t j = 0; j < height; j++)
-                hash = mix64(hash ^ slots[j]);
+            for (size_t done = 0; done < size; done += 64)
+                hash = mix64(
+                    hash ^ bits_at(rows, band * size + done, size - done < 64 ? size - done : 64));
             *keys++ = (uint64_t)key_from(band, (uint32_t)hash);
         }
 }
 
 /* Equal slots of two rows, the number of bands that agree, and the first such band or -1. */
-void compare_rows(const Level *level, const uint32_t *left, const uint32_t *right, size_t num_perm,
+void compare_rows(const Level *level, const uint16_t *left, const uint16_t *right, size_t num_perm,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
     *equal = (int32_t)level->count_equal(left, right, num_perm);
     *matched = 0;
     *first = -1;
     for (size_t band = bands; band-- > 0;)
-        if (!memcmp(left + band * height, right + band * height, height * sizeof *left)) {
+        if (left[band * height] == right[band * height]
+            && !memcmp(left + band * height, right + band * height, height * sizeof *left)) {
             *matched += 1;
             *first = (int32_t)band;
         }
 }
 
-/* Up to 32 of the bits in which two rows differ, starting at one place. */
-static uint64_t differing_bits(const uint32_t *left, const uint32_t *right, size_t start,
-                               size_t length)
-{
-    size_t word = start / 32, shift = start % 32;
-    uint64_t bits = left[word] ^ right[word];
-    if (shift + length > 32)
-        bits |= (uint64_t)(left[word + 1] ^ right[word + 1]) << 32;
-    return bits >> shift & ((UINT64_C(1) << length) - 1);
-}
-
-/* The same for rows whose slots are single bits, 32 to a word, the least significant first. */
-void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
+/* The same for rows whose slots are single bits. */
+void compare_bits(const Level *level, const uint16_t *left, const uint16_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
-    *equal = (int32_t)(32 * words - level->count_differing(left, right, words));
+    *equal = (int32_t)(WORD_BITS * words - level->count_differing(left, right, words));
     *matched = 0;
     *first = -1;
     for (size_t band = bands; band-- > 0;) {
-        uint64_t differing = 0;
-        for (size_t j = 0; j < height && !differing; j += 32)
-            differing =
-                differing_bits(left, right, band * height + j, height - j < 32 ? height - j : 32);
-        if (!differing) {
+        int is_equal = 1;
+        for (size_t done = 0; done < height && is_equal; done += 64) {
+            size_t start = band * height + done, many = height - done < 64 ? height - done : 64;
+            is_equal = bits_at(left, start, many) == bits_at(right, start, many);
+        }
+        if (is_equal) {
             *matched += 1;
             *first = (int32_t)band;
         }

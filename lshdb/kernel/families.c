@@ -32,7 +32,7 @@ static inline double product(uint64_t word)
 /* c q / S, the lower bound of a, rules out most elements; the first terms of c = -ln p rule out most
    of those without computing c. */
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
-                   uint32_t num_perm, const uint64_t *keys, uint32_t *row, const Listener *listener)
+                   uint32_t num_perm, const uint64_t *keys, uint16_t *row, const Listener *listener)
 {
     size_t unheard = 0;
     for (uint32_t j = 0; j < num_perm; j++, keys += 3) {
@@ -60,7 +60,7 @@ int sample_weights(const uint64_t *hashes, const double *weights, const double *
                 sampled = hashes[i] + (uint64_t)(int64_t)t * UINT64_C(0x9E3779B97F4A7C15);
             }
         }
-        row[j] = (uint32_t)mix64(sampled);
+        row[j] = (uint16_t)mix64(sampled);
     }
     return WORK_DONE;
 }

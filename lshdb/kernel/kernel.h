@@ -41,7 +41,12 @@
 
 /* Bytes past the end of a text in a workspace that may be read and written. */
 #define PADDING 64
+/* Slots of WORD_BITS each, or bits that fill as many words. */
 #define MAX_NUM_PERM 4096
+#define MAX_BITS (32 * MAX_NUM_PERM)
+
+/* A signature row is words of 16 bits; a slot is one of them, or a bit, the lowest of the first word first. */
+enum { WORD_BITS = 16, WORD_BYTES = 2 };
 /* Shingles of a long text hashed at a time, unless use_pieces() says otherwise. */
 #define PIECE ((size_t)1 << 16)
 
@@ -62,12 +67,12 @@ typedef struct {
     int (*throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n, const uint64_t *keys,
                         size_t first, size_t last, uint32_t num_perm, int small);
     void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,
-                      uint32_t *row);
-    uint32_t (*count_equal)(const uint32_t *left, const uint32_t *right, size_t num_perm);
-    uint32_t (*count_differing)(const uint32_t *left, const uint32_t *right, size_t words);
-    void (*count_slots_of)(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+                      uint32_t *least);
+    uint32_t (*count_equal)(const uint16_t *left, const uint16_t *right, size_t num_perm);
+    uint32_t (*count_differing)(const uint16_t *left, const uint16_t *right, size_t words);
+    void (*count_slots_of)(const uint16_t *query, const uint16_t *rows, size_t n, size_t words,
                            uint16_t *counts);
-    void (*count_bits_of)(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+    void (*count_bits_of)(const uint16_t *query, const uint16_t *rows, size_t n, size_t words,
                           uint16_t *counts);
 } Level;
 
@@ -135,24 +140,24 @@ ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t 
 /* Sketch n >= 1 hashes, which are changed; the 8 places after them may be written. Returns WORK_DONE,
    WORK_MEMORY or WORK_STOPPED. */
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
-           const uint64_t *constants, uint32_t *row);
+           const uint64_t *constants, uint16_t *row);
 
-/* The minimum of each slot of scheme universal, over n hashes and the values in `row`. */
+/* The minimum of each slot of scheme universal, over n hashes and the values in `least`. */
 int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
-                   uint32_t num_perm, const uint64_t *constants, uint32_t *row);
+                   uint32_t num_perm, const uint64_t *constants, uint32_t *least);
 
-void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
-                 uint64_t *keys);
-void compare_rows(const Level *level, const uint32_t *left, const uint32_t *right, size_t num_perm,
+void bucket_keys(const uint16_t *rows, size_t n, size_t words, int slot_bits, size_t bands,
+                 size_t height, uint64_t *keys);
+void compare_rows(const Level *level, const uint16_t *left, const uint16_t *right, size_t num_perm,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
-void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
+void compare_bits(const Level *level, const uint16_t *left, const uint16_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 
 /* Equal slots of each query with each row: line i of `counts`, of `width` numbers, is query i's. The words
    have 65,535 slots at most. Returns WORK_DONE or WORK_STOPPED. */
 enum { SCANNED_AT_ONCE = 1 << 22 };
-int count_in_rows(const Level *level, const uint32_t *queries, size_t n_queries,
-                  const uint32_t *rows, size_t n_rows, size_t words, int slot_bits,
+int count_in_rows(const Level *level, const uint16_t *queries, size_t n_queries,
+                  const uint16_t *rows, size_t n_rows, size_t words, int slot_bits,
                   uint16_t *counts, size_t width, const Listener *listener);
 
 /* The places of the highest counts of at least `least`, equal ones in order, while there is room; `found`
@@ -202,7 +207,7 @@ void walsh_hadamard(double *row, size_t size);
 /* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys. Returns 0 or
    WORK_STOPPED. */
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
-                   uint32_t num_perm, const uint64_t *keys, uint32_t *row,
+                   uint32_t num_perm, const uint64_t *keys, uint16_t *row,
                    const Listener *listener);
 
 /* How contents are signed, and where the results go: for content number i a row of num_perm words, and the
@@ -211,7 +216,7 @@ typedef struct {
     int unit, bag, scheme;
     ptrdiff_t k, num_perm;
     const uint64_t *constants;
-    uint32_t *rows;
+    uint16_t *rows;
     int64_t *counts;
 } Signing;
 
@@ -225,7 +230,7 @@ int is_long(size_t length, const Listener *listener);
 
 /* The set of a long text: its signature row, unchanged if there is no shingle, and its size. */
 int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int scheme,
-              uint32_t num_perm, const uint64_t *constants, uint32_t *row, int64_t *found,
+              uint32_t num_perm, const uint64_t *constants, uint16_t *row, int64_t *found,
               const Listener *listener);
 
 /* The distinct hashes of the same set, in no order, in memory that the caller frees. */

@@ -88,7 +88,7 @@ TARGET static int LEVEL(throw_rounds)(uint64_t *slots, const uint64_t *hashes, s
    reaches 2^64. After one fold the sum is below 2 p, and the last step subtracts p, which adds one to the
    low half. The constants are num_perm values of a, then num_perm values of b. */
 TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, uint32_t num_perm,
-                                    const uint64_t *restrict constants, uint32_t *restrict row)
+                                    const uint64_t *restrict constants, uint32_t *restrict slots)
 {
     const uint64_t prime = (UINT64_C(1) << 61) - 1;
     uint32_t j = 0;
@@ -109,10 +109,10 @@ TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, u
             least = (sum & smaller) | (least & ~smaller);
         }
         for (int lane = 0; lane < LANES; lane++)
-            row[j + lane] = (uint32_t)least[lane];
+            slots[j + lane] = (uint32_t)least[lane];
     }
     for (; j < num_perm; j++)
-        row[j] = universal_slot(hashes, n, constants[j], constants[num_perm + j]);
+        slots[j] = universal_slot(hashes, n, constants[j], constants[num_perm + j]);
 }
 
 /* Hash the shingles of `width` tokens, each without the `gap` after it. */
@@ -124,32 +124,35 @@ TARGET static void LEVEL(hash_shingles)(uint64_t *restrict hashes, const uint8_t
         hashes[i] = murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], 0);
 }
 
-TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *right,
+/* A sum of up to 4,096 slots fits into 16 bits, so as many are counted at once as are compared. */
+TARGET static uint32_t LEVEL(count_equal)(const uint16_t *left, const uint16_t *right,
                                           size_t num_perm)
 {
-    uint32_t equal = 0;
+    uint16_t equal = 0;
     for (size_t j = 0; j < num_perm; j++)
         equal += left[j] == right[j];
     return equal;
 }
 
 /* Count the bits in which two rows of words differ. */
-TARGET static uint32_t LEVEL(count_differing)(const uint32_t *left, const uint32_t *right,
+TARGET static uint32_t LEVEL(count_differing)(const uint16_t *left, const uint16_t *right,
                                               size_t words)
 {
     uint32_t differing = 0;
     size_t j = 0;
-    for (; j + 2 <= words; j += 2) {
+    for (; j + 4 <= words; j += 4) {
         uint64_t a, b;
         memcpy(&a, left + j, sizeof a);
         memcpy(&b, right + j, sizeof b);
         differing += (uint32_t)__builtin_popcountll(a ^ b);
     }
-    return j < words ? differing + (uint32_t)__builtin_popcount(left[j] ^ right[j]) : differing;
+    for (; j < words; j++)
+        differing += (uint32_t)__builtin_popcount((unsigned)(left[j] ^ right[j]));
+    return differing;
 }
 
 /* The equal slots of a query and each of n rows. */
-TARGET static void LEVEL(count_slots_of)(const uint32_t *query, const uint32_t *rows, size_t n,
+TARGET static void LEVEL(count_slots_of)(const uint16_t *query, const uint16_t *rows, size_t n,
                                          size_t words, uint16_t *counts)
 {
     for (size_t i = 0; i < n; i++, rows += words)

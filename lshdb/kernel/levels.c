@@ -42,11 +42,11 @@ static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uin
 #undef MULTIPLY
 
 /* The equal bits of a query and each of n rows. */
-static void count_bits_of_plain(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+static void count_bits_of_plain(const uint16_t *query, const uint16_t *rows, size_t n, size_t words,
                                 uint16_t *counts)
 {
     for (size_t i = 0; i < n; i++, rows += words)
-        counts[i] = (uint16_t)(32 * words - count_differing_plain(query, rows, words));
+        counts[i] = (uint16_t)(WORD_BITS * words - count_differing_plain(query, rows, words));
 }
 
 static const Level plain = {
@@ -83,7 +83,7 @@ static const Level plain = {
 /* Bits of 32 bytes at once, by a table of half bytes (Mula, Kurz, Lemire, "Faster population counts using
    AVX2 instructions", 2018). A sum of at most 31 times 8 fits into a byte. */
 __attribute__((target("avx2,popcnt,bmi,bmi2"))) static void
-count_bits_of_avx2(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+count_bits_of_avx2(const uint16_t *query, const uint16_t *rows, size_t n, size_t words,
                    uint16_t *counts)
 {
     const __m256i low = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
@@ -92,10 +92,10 @@ count_bits_of_avx2(const uint32_t *query, const uint32_t *rows, size_t n, size_t
     for (size_t i = 0; i < n; i++, rows += words) {
         __m256i sums = zero;
         size_t j = 0;
-        while (j + 8 <= words) {
-            size_t end = words - j > 31 * 8 ? j + 31 * 8 : words;
+        while (j + 16 <= words) {
+            size_t end = words - j > 31 * 16 ? j + 31 * 16 : words;
             __m256i bytes = zero;
-            for (; j + 8 <= end; j += 8) {
+            for (; j + 16 <= end; j += 16) {
                 __builtin_prefetch((const void *)((uintptr_t)(rows + j) + AHEAD));
                 __m256i bits = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(query + j)),
                                                 _mm256_loadu_si256((const __m256i *)(rows + j)));
@@ -111,8 +111,8 @@ count_bits_of_avx2(const uint32_t *query, const uint32_t *rows, size_t n, size_t
         uint32_t differing =
             (uint32_t)(_mm_cvtsi128_si64(half) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(half, half)));
         for (; j < words; j++)
-            differing += (uint32_t)__builtin_popcount(query[j] ^ rows[j]);
-        counts[i] = (uint16_t)(32 * words - differing);
+            differing += (uint32_t)__builtin_popcount((unsigned)(query[j] ^ rows[j]));
+        counts[i] = (uint16_t)(WORD_BITS * words - differing);
     }
 }
 

@@ -200,7 +200,7 @@ typedef struct {
     uint32_t num_perm;
     const uint64_t *constants;
     uint64_t *slots; /* of fss: round and value */
-    uint32_t *row;
+    uint32_t *least; /* of universal */
 } Sketch;
 
 /* Add n hashes to a sketch; they are changed, and the 8 places after them may be written. */
@@ -224,7 +224,7 @@ static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
             continue;
         }
         if (take_universal(sketch->level, listener, hashes + begin, many, sketch->num_perm,
-                           sketch->constants, sketch->row))
+                           sketch->constants, sketch->least))
             return WORK_STOPPED;
     }
     return WORK_DONE;
@@ -286,7 +286,7 @@ static int sketch_parts(Sketch *sketch, Stream *stream, Workspace *work, Part *p
 }
 
 int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int scheme,
-              uint32_t num_perm, const uint64_t *constants, uint32_t *row, int64_t *found,
+              uint32_t num_perm, const uint64_t *constants, uint16_t *row, int64_t *found,
               const Listener *listener)
 {
     Stream stream;
@@ -297,13 +297,13 @@ int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, siz
     if (done != WORK_DONE || !stream.count)
         return done;
     uint64_t *few = malloc((most + 8) * sizeof *few), *slots = malloc(num_perm * sizeof *slots);
-    uint32_t *rows = malloc(num_perm * sizeof *rows);
-    Sketch making = {work->level, scheme, num_perm, constants, slots, rows};
-    if (!few || !slots || !rows) {
+    uint32_t *least = malloc(num_perm * sizeof *least);
+    Sketch making = {work->level, scheme, num_perm, constants, slots, least};
+    if (!few || !slots || !least) {
         done = WORK_MEMORY;
     } else {
         memset(slots, 0xFF, num_perm * sizeof *slots);
-        memset(rows, 0xFF, num_perm * sizeof *rows);
+        memset(least, 0xFF, num_perm * sizeof *least);
         done = sketch_parts(&making, &stream, work, &part, few, most, &count);
     }
     if (done == WORK_DONE && count <= most) {
@@ -312,12 +312,12 @@ int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, siz
         if (scheme == SCHEME_FSS)
             done = fill_slots(&making, &stream, work);
         for (uint32_t j = 0; j < num_perm; j++)
-            row[j] = scheme == SCHEME_FSS ? (uint32_t)slots[j] : rows[j];
+            row[j] = scheme == SCHEME_FSS ? (uint16_t)slots[j] : (uint16_t)least[j];
     }
     *found = (int64_t)count;
     free(few);
     free(slots);
-    free(rows);
+    free(least);
     free(part.hashes);
     free(part.other);
     return done;

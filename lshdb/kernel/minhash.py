@@ -12,7 +12,7 @@ K permutations need n K.
 Exactly: round i (0 <= i < 2K) has the key k_i, number i of the stream of the seed, and hashes an
 element x to u = mix64(x xor k_i). If i < K its slot is floor(high32(u) * K / 2^32), else i - K; its
 value is low32(u). The first round that reaches a slot decides it, and within the round the smallest
-value. The value is stored, 32 bits.
+value. The lower 16 bits of the value are stored.
 
 Scheme ``universal``: K hash functions (Mining of Massive Datasets, section 3.3.5). Slot j is the
 minimum over the elements x of ((a_j x + b_j) mod p) mod 2^32, with p = 2^61 - 1, exact: x is a full
@@ -39,7 +39,7 @@ _LOW32 = 0xFFFFFFFF
 
 def fss_sketch(
     hashes: NDArray[np.uint64], lengths: NDArray[np.int64], keys: NDArray[np.uint64]
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sketch many sets at once.
 
     Parameters
@@ -52,7 +52,7 @@ def fss_sketch(
 
     Returns
     -------
-    ndarray of uint32, shape (n, num_perm)
+    ndarray of uint16, shape (n, num_perm)
 
     Notes
     -----
@@ -79,7 +79,7 @@ def fss_sketch(
         still = open_sets[owners]
         if not still.all():
             hashes, owners = hashes[still], owners[still]
-    return (slots & np.uint64(_LOW32)).astype(np.uint32)
+    return slots.astype(np.uint16)
 
 
 _LOW29 = 2**29 - 1
@@ -115,7 +115,7 @@ def _evaluate(
 
 def universal_sketch(
     hashes: NDArray[np.uint64], lengths: NDArray[np.int64], keys: NDArray[np.uint64]
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sketch many sets at once; parameters and result as for :func:`fss_sketch`.
 
     Notes
@@ -127,7 +127,7 @@ def universal_sketch(
     a, b = keys[:num_perm], keys[num_perm:]
     reduced = _fold(hashes)
     reduced = np.where(reduced >= np.uint64(PRIME), reduced - np.uint64(PRIME), reduced)
-    result = np.full((len(lengths), num_perm), 0xFFFFFFFF, dtype=np.uint32)
+    least = np.full((len(lengths), num_perm), _LOW32, dtype=np.uint32)
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
     for start in range(0, len(reduced), _CHUNK):
         block = reduced[start : start + _CHUNK, None]
@@ -135,5 +135,5 @@ def universal_sketch(
         owner = owners[start : start + _CHUNK]
         firsts = np.flatnonzero(np.diff(owner, prepend=-1))
         smallest = np.minimum.reduceat(values, firsts, axis=0)
-        result[owner[firsts]] = np.minimum(result[owner[firsts]], smallest)
-    return result
+        least[owner[firsts]] = np.minimum(least[owner[firsts]], smallest)
+    return least.astype(np.uint16)

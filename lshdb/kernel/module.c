@@ -111,7 +111,7 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, H
 
 PyDoc_STRVAR(sign_contents_doc,
 "sign_contents(contents, unit, k, bag, scheme, num_perm, constants, rows, counts)\n--\n\n"
-"Sign canonical contents, str or lists of str, into rows (n, num_perm) of uint32, and put the number\n"
+"Sign canonical contents, str or lists of str, into rows (n, num_perm) of uint16, and put the number\n"
 "of distinct shingles of each into counts (n,) of int64; a row without shingles stays unchanged.\n"
 "constants is the scheme's 2 * num_perm numbers (uint64).");
 
@@ -130,7 +130,7 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
     PyObject *kept = PyList_AsTuple(contents);
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0;
     if (kept && is_shingling(job.unit, job.k) && is_scheme(job.scheme, job.num_perm, &constants)
-        && is_length(&rows, multiply(n, job.num_perm), 4, "rows")
+        && is_length(&rows, multiply(n, job.num_perm), WORD_BYTES, "rows")
         && is_length(&counts, n, 8, "counts")) {
         Hearing hearing;
         Listener listener = listen_with(&hearing, module);
@@ -187,7 +187,7 @@ static PyObject *py_shingle_text(PyObject *module, PyObject *args)
 PyDoc_STRVAR(sketch_doc,
 "sketch(hashes, lengths, scheme, num_perm, constants, rows)\n--\n\n"
 "Sketch concatenated sets of hashes (uint64), with the length of each (int64, at least 1), into rows\n"
-"(n, num_perm) of uint32.");
+"(n, num_perm) of uint16.");
 
 static PyObject *py_sketch(PyObject *module, PyObject *args)
 {
@@ -200,7 +200,7 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     Py_ssize_t n = lengths.len / 8, total = 0, most = hashes.len / 8;
     const int64_t *counts = lengths.buf;
     if (!is_scheme(scheme, num_perm, &constants) || !is_length(&lengths, n, 8, "lengths")
-        || !is_length(&rows, multiply(n, num_perm), 4, "rows"))
+        || !is_length(&rows, multiply(n, num_perm), WORD_BYTES, "rows"))
         return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (counts[i] < 1 || counts[i] > most - total) {
@@ -226,7 +226,7 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
             break;
         memcpy(work.hashes, set, count * sizeof *set);
         failed = sketch(&work, scheme, work.hashes, count, (uint32_t)num_perm, constants.buf,
-                        (uint32_t *)rows.buf + i * num_perm);
+                        (uint16_t *)rows.buf + i * num_perm);
         set += count;
         total -= (Py_ssize_t)count;
         if (!failed && is_stopped(&listener))
@@ -245,19 +245,21 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
 #define ROWS_AT_ONCE 1024
 
 PyDoc_STRVAR(bucket_keys_doc,
-"bucket_keys(rows, num_perm, bands, height, keys)\n--\n\n"
-"Compute the bucket keys of signature rows (n, num_perm), uint32, into keys (n, bands), int64.");
+"bucket_keys(rows, words, slot_bits, bands, height, keys)\n--\n\n"
+"Compute the bucket keys of signature rows (n, words), uint16, of slots of 16 bits or 1, into keys\n"
+"(n, bands), int64.");
 
 static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
 {
-    Py_ssize_t num_perm, bands, height;
+    int slot_bits;
+    Py_ssize_t words, bands, height;
     HELD Py_buffer rows = {0}, keys = {0};
-    if (!PyArg_ParseTuple(args, "y*nnnw*", &rows, &num_perm, &bands, &height, &keys))
+    if (!PyArg_ParseTuple(args, "y*ninnw*", &rows, &words, &slot_bits, &bands, &height, &keys))
         return NULL;
-    if (!is_banding(num_perm, 1, bands, height))
+    if (!is_banding(words, slot_bits, bands, height))
         return NULL;
-    Py_ssize_t n = rows.len / (4 * num_perm);
-    if (!is_length(&rows, multiply(n, num_perm), 4, "rows")
+    Py_ssize_t n = rows.len / (WORD_BYTES * words);
+    if (!is_length(&rows, multiply(n, words), WORD_BYTES, "rows")
         || !is_length(&keys, multiply(n, bands), 8, "keys"))
         return NULL;
     Hearing hearing;
@@ -266,7 +268,7 @@ static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
     hearing.released = PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < n && !stopped; i += ROWS_AT_ONCE) {
         size_t many = (size_t)(n - i < ROWS_AT_ONCE ? n - i : ROWS_AT_ONCE);
-        bucket_keys((const uint32_t *)rows.buf + i * num_perm, many, (size_t)num_perm,
+        bucket_keys((const uint16_t *)rows.buf + i * words, many, (size_t)words, slot_bits,
                     (size_t)bands, (size_t)height, (uint64_t *)keys.buf + i * bands);
         stopped = is_stopped(&listener);
     }
@@ -297,7 +299,7 @@ static PyObject *py_count_common(PyObject *module, PyObject *args)
 PyDoc_STRVAR(compare_rows_doc,
 "compare_rows(left_rows, left, right_rows, right, num_perm, bands, height, equal, matched, first)\n"
 "--\n\n"
-"Compare row left[i] of left_rows with row right[i] of right_rows (int64; uint32 rows): the\n"
+"Compare row left[i] of left_rows with row right[i] of right_rows (int64; uint16 rows): the\n"
 "number of equal slots, of bands that agree, and the first of them or -1 (int32 each).");
 
 PyDoc_STRVAR(compare_bits_doc,
@@ -305,12 +307,11 @@ PyDoc_STRVAR(compare_bits_doc,
 "--\n\n"
 "Do the same for rows of `words` words whose slots are single bits.");
 
-typedef void Comparison(const Level *level, const uint32_t *left, const uint32_t *right,
+typedef void Comparison(const Level *level, const uint16_t *left, const uint16_t *right,
                         size_t words, size_t bands, size_t height, int32_t *equal, int32_t *matched,
                         int32_t *first);
 
-static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_two,
-                         int slots_a_word)
+static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_two, int slot_bits)
 {
     const Level *level = level_of(module);
     Py_ssize_t words, bands, height;
@@ -318,14 +319,16 @@ static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_t
     HELD Py_buffer equal = {0}, matched = {0}, first = {0};
     if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &left_rows, &left_ids, &right_rows, &right_ids,
                           &words, &bands, &height, &equal, &matched, &first)
-        || !is_banding(words, slots_a_word, bands, height))
+        || !is_banding(words, slot_bits, bands, height))
         return NULL;
     Py_ssize_t n = left_ids.len / 8, outside = 0;
-    Py_ssize_t lefts = left_rows.len / (4 * words), rights = right_rows.len / (4 * words);
-    if (!is_length(&left_rows, lefts * words, 4, "rows") || !is_length(&left_ids, n, 8, "ids")
-        || !is_length(&right_rows, rights * words, 4, "rows") || !is_length(&right_ids, n, 8, "ids")
-        || !is_length(&equal, n, 4, "a result") || !is_length(&matched, n, 4, "a result")
-        || !is_length(&first, n, 4, "a result"))
+    Py_ssize_t lefts = left_rows.len / (WORD_BYTES * words),
+               rights = right_rows.len / (WORD_BYTES * words);
+    if (!is_length(&left_rows, lefts * words, WORD_BYTES, "rows")
+        || !is_length(&left_ids, n, 8, "ids")
+        || !is_length(&right_rows, rights * words, WORD_BYTES, "rows")
+        || !is_length(&right_ids, n, 8, "ids") || !is_length(&equal, n, 4, "a result")
+        || !is_length(&matched, n, 4, "a result") || !is_length(&first, n, 4, "a result"))
         return NULL;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -337,8 +340,8 @@ static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_t
         int64_t right = ((volatile const int64_t *)right_ids.buf)[i];
         outside = left < 0 || left >= lefts || right < 0 || right >= rights;
         if (!outside)
-            compare_two(level, (const uint32_t *)left_rows.buf + left * words,
-                        (const uint32_t *)right_rows.buf + right * words, (size_t)words,
+            compare_two(level, (const uint16_t *)left_rows.buf + left * words,
+                        (const uint16_t *)right_rows.buf + right * words, (size_t)words,
                         (size_t)bands, (size_t)height, (int32_t *)equal.buf + i,
                         (int32_t *)matched.buf + i, (int32_t *)first.buf + i);
         stopped = i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(&listener);
@@ -351,12 +354,12 @@ static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_t
 
 static PyObject *py_compare_rows(PyObject *module, PyObject *args)
 {
-    return compare(module, args, compare_rows, 1);
+    return compare(module, args, compare_rows, WORD_BITS);
 }
 
 static PyObject *py_compare_bits(PyObject *module, PyObject *args)
 {
-    return compare(module, args, compare_bits, 32);
+    return compare(module, args, compare_bits, 1);
 }
 
 PyDoc_STRVAR(compare_texts_doc,
@@ -428,7 +431,7 @@ static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
 PyDoc_STRVAR(sample_weights_doc,
 "sample_weights(hashes, weights, logs, lengths, num_perm, keys, rows)\n--\n\n"
 "Sample concatenated weighted sets: hashes (uint64), weights and their logarithms (float64), with the\n"
-"length of each (int64, at least 1), into rows (n, num_perm) of uint32.\n"
+"length of each (int64, at least 1), into rows (n, num_perm) of uint16.\n"
 "keys is 3 * num_perm numbers (uint64).");
 
 static PyObject *py_sample_weights(PyObject *module, PyObject *args)
@@ -447,7 +450,7 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
     if (!is_length(&hashes, total, 8, "hashes") || !is_length(&weights, total, 8, "weights")
         || !is_length(&logs, total, 8, "logs") || !is_length(&lengths, n, 8, "lengths")
         || !is_length(&keys, 3 * num_perm, 8, "keys")
-        || !is_length(&rows, multiply(n, num_perm), 4, "rows"))
+        || !is_length(&rows, multiply(n, num_perm), WORD_BYTES, "rows"))
         return NULL;
     Py_ssize_t rest = total;
     for (Py_ssize_t i = 0; i < n && rest >= 0; i++)
@@ -469,7 +472,7 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
             stopped = sample_weights(
                           (const uint64_t *)hashes.buf + begin, (const double *)weights.buf + begin,
                           (const double *)logs.buf + begin, (size_t)count, (uint32_t)num_perm,
-                          keys.buf, (uint32_t *)rows.buf + i * num_perm, &listener)
+                          keys.buf, (uint16_t *)rows.buf + i * num_perm, &listener)
                       || is_stopped(&listener);
             begin += (Py_ssize_t)count;
         }

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits, pairs_within
-from lshdb.kernel.band_hashes import keys_of_bands
+from lshdb.kernel.band_hashes import band_words, keys_of_bands
 
-Rows = NDArray[np.uint32]
+Rows = NDArray[np.uint16]
 Ids = NDArray[np.int64]
 
-SLOT = np.uint32
+SLOT, SLOT_BITS = np.uint16, 16
 """What a word of a row is."""
 MAX_SLOTS = 2**16 - 1
 """A count has 16 bits."""
@@ -24,11 +24,14 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
 
-def bucket_keys(rows: Any, num_perm: int, bands: int, height: int, keys: Any) -> None:
+def bucket_keys(rows: Any, words: int, slot_bits: int, bands: int, height: int, keys: Any) -> None:
     """Compute the bucket keys of rows."""
-    slots = np.frombuffer(rows, SLOT).reshape(-1, num_perm)[:, : bands * height]
-    numbers = np.tile(np.arange(bands), len(slots))
-    np.frombuffer(keys, np.int64)[:] = keys_of_bands(slots.reshape(-1, height), numbers)
+    signed = np.frombuffer(rows, SLOT).reshape(-1, words)
+    packed = band_words(signed, bands=bands, rows=height, slot_bits=slot_bits)
+    numbers = np.tile(np.arange(bands), len(signed))
+    np.frombuffer(keys, np.int64)[:] = keys_of_bands(
+        packed.reshape(len(numbers), packed.shape[2]), numbers
+    )
 
 
 def _rows_of(source: Any, offset: int, n_rows: int, words: int, ids: Ids) -> Rows:
@@ -156,7 +159,7 @@ def count_in_rows(
     asking = np.frombuffer(queries, SLOT).reshape(-1, words)
     stored = np.frombuffer(rows, SLOT).reshape(-1, words)
     lines = np.frombuffer(counts, np.uint16).reshape(len(asking), width)
-    n_slots = words * 8 * np.dtype(SLOT).itemsize if slot_bits == 1 else words
+    n_slots = words * SLOT_BITS if slot_bits == 1 else words
     if n_slots > MAX_SLOTS or not 0 <= first <= width - len(stored):
         raise ValueError("the rows are outside the counts, or have too many slots")
     for start in range(0, len(stored), _AT_ONCE):

@@ -169,7 +169,7 @@ def sample_weights(
 
 def _sample(
     hashes: Words, weights: Floats, logs: Floats, firsts: Ids, slot_keys: Words
-) -> tuple[Floats, NDArray[np.uint32]]:
+) -> tuple[Floats, NDArray[np.uint16]]:
     """Return the smallest ln a of each set and slot, and the stored value of its element and level.
 
     Parameters
@@ -199,7 +199,7 @@ def _sample(
     best = np.full(len(firsts) * num_perm, np.inf)
     np.minimum.at(best, place, log_a)
     chosen = np.flatnonzero(log_a == best[place])[::-1]  # the first of equals is written last
-    values = np.zeros(len(best), dtype=np.uint32)
+    values = np.zeros(len(best), dtype=SLOT)
     values[place[chosen]] = _stored(x[chosen], t[chosen])
     return best.reshape(-1, num_perm), values.reshape(-1, num_perm)
 
@@ -215,6 +215,6 @@ def _product(words: Words) -> Floats:
     return product
 
 
-def _stored(x: Words, t: Floats) -> NDArray[np.uint32]:
+def _stored(x: Words, t: Floats) -> NDArray[np.uint16]:
     """Return the slot values for sampled elements x at levels t."""
-    return mix64(x + t.astype(np.int64).astype(np.uint64) * np.uint64(GOLDEN)).astype(np.uint32)
+    return mix64(x + t.astype(np.int64).astype(np.uint64) * np.uint64(GOLDEN)).astype(SLOT)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lshdb.kernel.lookup_tables import UNITS_OF_NUMBERS
-from lshdb.kernel.reference_rows import SLOT, bucket_keys
+from lshdb.kernel.reference_rows import SLOT, SLOT_BITS, bucket_keys
 from lshdb.kernel.reference_sets import count_common, sketch
 from lshdb.shingling import NORMALISATION, count_unassigned, shingle_hashes
 from lshdb.shingling import normalise as normalised
@@ -155,5 +155,5 @@ def sign_query(
         return b"", b"", b""
     row, keys = np.empty(num_perm, dtype=SLOT), np.empty(bands, dtype=np.int64)
     sketch(hashes, np.array([len(hashes)]), scheme, num_perm, constants, row)
-    bucket_keys(row, num_perm, bands, height, keys)
+    bucket_keys(row, num_perm, SLOT_BITS, bands, height, keys)
     return hashes.tobytes(), row.tobytes(), keys.tobytes()

@@ -7,7 +7,7 @@
 
 /* Rows in memory, or in an open file from `offset` on. */
 typedef struct {
-    const uint32_t *words;
+    const uint16_t *words;
     int descriptor;
     int64_t offset, n;
     size_t row_words;
@@ -19,7 +19,7 @@ enum { ROW_UNREADABLE = -3, ROW_MISSING = -4 };
 int take_source(PyObject *source, Rows *rows, Py_buffer *held);
 
 /* Where a row is: in memory, or read to `held`. Sets `failure`, with errno if it is ROW_UNREADABLE. */
-const uint32_t *row_at(const Rows *rows, int64_t id, uint32_t *held, int *failure);
+const uint16_t *row_at(const Rows *rows, int64_t id, uint16_t *held, int *failure);
 
 /* Set the exception of a failure; `reason` was errno. Returns NULL. */
 PyObject *say_row(int failure, int reason);

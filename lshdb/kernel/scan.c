@@ -8,12 +8,13 @@
 /* Bytes of rows that are compared with one query after another: they stay in the first cache. */
 enum { TILE_BYTES = 1 << 14, COUNTS = 1 << 16 };
 
-int count_in_rows(const Level *level, const uint32_t *queries, size_t n_queries,
-                  const uint32_t *rows, size_t n_rows, size_t words, int slot_bits,
+int count_in_rows(const Level *level, const uint16_t *queries, size_t n_queries,
+                  const uint16_t *rows, size_t n_rows, size_t words, int slot_bits,
                   uint16_t *counts, size_t width, const Listener *listener)
 {
-    size_t tile = TILE_BYTES / (4 * words) ? TILE_BYTES / (4 * words) : 1, unheard = 0;
-    void (*count)(const uint32_t *, const uint32_t *, size_t, size_t, uint16_t *) =
+    size_t tile = TILE_BYTES / (WORD_BYTES * words) ? TILE_BYTES / (WORD_BYTES * words) : 1,
+           unheard = 0;
+    void (*count)(const uint16_t *, const uint16_t *, size_t, size_t, uint16_t *) =
         slot_bits == 1 ? level->count_bits_of : level->count_slots_of;
     for (size_t first = 0; first < n_rows; first += tile) {
         size_t many = n_rows - first < tile ? n_rows - first : tile;

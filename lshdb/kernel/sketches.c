@@ -20,7 +20,7 @@
 #define UNIVERSAL_STEPS ((size_t)1 << 24)
 
 static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm,
-                      const uint64_t *keys, uint32_t *row)
+                      const uint64_t *keys, uint16_t *row)
 {
     const Level *level = work->level;
     uint64_t *slots = work->slots;
@@ -53,31 +53,35 @@ static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_
         }
     }
     for (uint32_t j = 0; j < num_perm; j++)
-        row[j] = (uint32_t)slots[j];
+        row[j] = (uint16_t)slots[j];
     return WORK_DONE;
 }
 
 int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
-                   uint32_t num_perm, const uint64_t *constants, uint32_t *row)
+                   uint32_t num_perm, const uint64_t *constants, uint32_t *least)
 {
-    uint32_t least[MAX_NUM_PERM];
+    uint32_t slots[MAX_NUM_PERM];
     size_t slice = UNIVERSAL_STEPS / num_perm;
     for (size_t begin = 0; begin < n; begin += slice) {
         if (begin && is_stopped(listener))
             return WORK_STOPPED;
         level->universal(hashes + begin, n - begin < slice ? n - begin : slice, num_perm, constants,
-                         least);
+                         slots);
         for (uint32_t j = 0; j < num_perm; j++)
-            row[j] = least[j] < row[j] ? least[j] : row[j];
+            least[j] = slots[j] < least[j] ? slots[j] : least[j];
     }
     return WORK_DONE;
 }
 
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
-           const uint64_t *constants, uint32_t *row)
+           const uint64_t *constants, uint16_t *row)
 {
     if (scheme == SCHEME_FSS)
         return sketch_fss(work, hashes, n, num_perm, constants, row);
-    memset(row, 0xFF, num_perm * sizeof *row);
-    return take_universal(work->level, work->listener, hashes, n, num_perm, constants, row);
+    uint32_t least[MAX_NUM_PERM];
+    memset(least, 0xFF, num_perm * sizeof *least);
+    int done = take_universal(work->level, work->listener, hashes, n, num_perm, constants, least);
+    for (uint32_t j = 0; done == WORK_DONE && j < num_perm; j++)
+        row[j] = (uint16_t)least[j];
+    return done;
 }

@@ -202,7 +202,7 @@ class _Rewriting:
                     pass
             self._transaction.runs.replace(columns.in_order(), below=n_kept)
 
-    def _staying_rows(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
+    def _staying_rows(self, columns: KeyColumns) -> Iterator[NDArray[np.uint16]]:
         """Yield the rows that stay, and put their keys into the columns on the way."""
         read = written = 0
         for rows in verified_rows(self._snapshot, self._snapshot.signature_file):

@@ -39,6 +39,8 @@ __all__ = [
 MAX_BANDS = CONTENT_BAND
 _SAMPLE_LEVELS = 200
 _VECTOR_COST = 0.125
+_BY_CHANCE = 2.0**-16
+"""Probability that two different slots are equal: they have 16 bits."""
 
 
 def candidate_probability(agreement: float, bands: int, rows: int) -> float:
@@ -162,6 +164,7 @@ def cheapest_banding(
     """
     agree = curve.probability(level)
     far = [curve.probability(far_level) for far_level in background.levels]
+    far = [p + (1.0 - p) * _BY_CHANCE for p in far]
     best: PricedBands | None = None
     for rows in range(1, num_perm + 1):
         bands = bands_needed(agree**rows, recall)

@@ -27,6 +27,7 @@ from lshdb.params.metrics import (
     MAX_DIM,
     METRICS,
     SCHEMES,
+    WORD_BITS,
     Curve,
     Metric,
     curve_of,
@@ -55,8 +56,9 @@ __all__ = [
 FORMAT = 2
 """Number of the on-disk format that this version writes and reads."""
 
-MAX_WORDS = 4096
-"""Most words of 32 bits in a signature."""
+MAX_SLOTS = 4096
+MAX_BITS = 32 * MAX_SLOTS
+"""Most slots of a signature that are single bits."""
 _LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
 """Calculations with widths in this range stay within float64."""
 _PASSAGE_UNITS = ("word", "char", "byte")
@@ -166,7 +168,7 @@ class IndexParams:
         check_num_perm(self.num_perm, self.scheme)
         _check_integer("seed", self.seed, 0, 2**63 - 1)
         _check_integer("bands", self.bands, 1, MAX_BANDS)
-        _check_integer("rows", self.rows, 1, MAX_WORDS)
+        _check_integer("rows", self.rows, 1, MAX_SLOTS)
         _check_integer("k", self.k, 1, 255)
         self._check_vectors()
         check_threshold(self.metric, self.threshold)
@@ -248,13 +250,18 @@ class IndexParams:
 
     @functools.cached_property
     def slot_bits(self) -> int:
-        """Bits of a slot: 32, or 1."""
+        """Bits of a slot: 16, or 1."""
         return SCHEMES[self.scheme].slot_bits
 
     @functools.cached_property
     def row_words(self) -> int:
-        """Words of 32 bits of a signature row."""
-        return self.num_perm * self.slot_bits // 32
+        """Words of 16 bits of a signature row."""
+        return self.num_perm * self.slot_bits // WORD_BITS
+
+    @functools.cached_property
+    def row_bytes(self) -> int:
+        """Bytes of a signature row."""
+        return self.row_words * WORD_BITS // 8
 
     @functools.cached_property
     def keeps_texts(self) -> bool:
@@ -358,10 +365,10 @@ def check_metric(value: object) -> None:
 def check_num_perm(value: object, scheme: str) -> None:
     """Refuse a number of slots that a signature of the scheme cannot have."""
     bits = SCHEMES[scheme].slot_bits
-    _check_integer("num_perm", value, 1, MAX_WORDS * 32 // bits)
+    _check_integer("num_perm", value, 1, MAX_BITS if bits == 1 else MAX_SLOTS)
     if bits == 1 and isinstance(value, int) and value % 32:
         raise ParameterError(
-            f"num_perm is {value}, but scheme {scheme} has slots of one bit, in words of 32",
+            f"num_perm is {value}, but scheme {scheme} has slots of one bit, 32 at a time",
             hint=f"give a multiple of 32, such as {-(-value // 32) * 32}",
         )
 

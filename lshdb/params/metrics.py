@@ -43,12 +43,15 @@ __all__ = [
     "METRICS",
     "SCHEMES",
     "TYPICAL_DOCUMENTS",
+    "WORD_BITS",
     "Curve",
     "Metric",
     "Scheme",
     "curve_of",
 ]
 
+WORD_BITS = 16
+"""Bits of a word of a signature row: one slot, or slots of single bits."""
 DTYPES = ("float32", "float64", "float16", "uint8")
 """The types of stored vectors; the first is the default."""
 
@@ -239,7 +242,7 @@ class Scheme:
     seconds : callable
         (num_perm, dim) -> seconds to sign a document; for sets, one of a hundred elements.
     slot_bits : int
-        Bits of a slot: 32, or 1, of which a word of the signature holds 32.
+        Bits of a slot: those of a word of the signature, or 1.
     is_projected : bool
         Whether the width of the parameters is that of the pieces of a projection.
     has_largest : bool
@@ -248,7 +251,7 @@ class Scheme:
 
     curve: Callable[[int, float], Curve]
     seconds: Callable[[int, int], float]
-    slot_bits: int = 32
+    slot_bits: int = WORD_BITS
     is_projected: bool = False
     has_largest: bool = False
 

@@ -16,7 +16,7 @@ from lshdb.params.bands import (
     typical_background,
 )
 from lshdb.params.index_params import (
-    MAX_WORDS,
+    MAX_SLOTS,
     IndexParams,
     check_dim,
     check_metric,
@@ -54,8 +54,8 @@ _PASSAGE_THRESHOLD = 0.3
 _LEAST_BITS = 256
 """Fewest bits of a signature: with fewer an estimate says little."""
 _MOST_BITS = 16_384
-_SLOT_COST = 1.0 / 160.0
-"""Cost of one bit of a signature, in postings; a posting takes about 20 bytes."""
+_SLOT_COST = 1.0 / 80.0
+"""Cost of one bit of a signature, in postings; a posting takes about 10 bytes."""
 
 
 def _names(is_of: Callable[[Metric], bool], last: str = ", ") -> str:
@@ -378,7 +378,7 @@ def _given_recall(curve: Curve, level: float, bands: int, rows: int) -> float:
 def _most_slots(scheme: Scheme) -> int:
     if scheme.slot_bits == 1:
         return _MOST_BITS
-    return MAX_WORDS if scheme.is_projected else _NUM_PERM
+    return MAX_SLOTS if scheme.is_projected else _NUM_PERM
 
 
 def _slots_for(scheme: Scheme, used: int, *, is_estimate: bool) -> int:

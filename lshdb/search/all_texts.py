@@ -400,7 +400,7 @@ class AllTextsSearch:
         return Answer(recall=1.0)
 
     def search(
-        self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
+        self, signatures: NDArray[np.uint16], points: Sequence[Point | None]
     ) -> Sequence[Hits]:
         """Return the most similar documents of each query; its signature is not needed."""
         return self.search_points([(point, None) for point in points])

@@ -59,7 +59,7 @@ _POSITIVE_BANDS = 128
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
-RowSource = Callable[[Snapshot, Ids], NDArray[np.uint32]]
+RowSource = Callable[[Snapshot, Ids], NDArray[np.uint16]]
 _Part = TypeVar("_Part")
 
 
@@ -73,10 +73,10 @@ class LargeBuckets(Protocol):
 class SomeRows(Protocol):
     """Signature rows by number."""
 
-    def __getitem__(self, numbers: Ids) -> NDArray[np.uint32]:
+    def __getitem__(self, numbers: Ids) -> NDArray[np.uint16]:
         """Return the rows of some signatures."""
 
-    def among(self, numbers: Ids) -> tuple[NDArray[np.uint32], Ids]:
+    def among(self, numbers: Ids) -> tuple[NDArray[np.uint16], Ids]:
         """Return rows, and where in them those of some signatures are."""
 
 
@@ -270,7 +270,7 @@ def _buckets_of(
 
     A bucket with signatures of several look-ups is given only at the first of them.
     """
-    step = min(_PROBE_SIGNATURES, max(1, _PROBE_BYTES // (4 * params.row_words)))
+    step = min(_PROBE_SIGNATURES, max(1, _PROBE_BYTES // params.row_bytes))
 
     def read(reader: Snapshot, start: int) -> Buckets:
         rows = row_source(reader, new[start : start + step])

@@ -129,7 +129,7 @@ class _Side:
     """One of the two: signature row, None if empty; content, None if not stored."""
 
     content_hash: bytes
-    row: NDArray[np.uint32] | None
+    row: NDArray[np.uint16] | None
     content: Any = None
 
 

@@ -101,7 +101,7 @@ class _Search:
         if nothing is known.
     """
 
-    row: NDArray[np.uint32]
+    row: NDArray[np.uint16]
     point: Point | None
     found: _Found
     met: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -176,13 +176,13 @@ class NearestSearch:
         self._all_texts: AllTextsSearch | None = None
 
     def search(
-        self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
+        self, signatures: NDArray[np.uint16], points: Sequence[Point | None]
     ) -> Sequence[Hits]:
         """Return the nearest documents of each query.
 
         Parameters
         ----------
-        signatures : ndarray of uint32, shape (n, row_words)
+        signatures : ndarray of uint16, shape (n, row_words)
         points : sequence, length n
         """
         rows = (signatures[number : number + 1] for number in range(len(points)))
@@ -199,13 +199,13 @@ class NearestSearch:
         return candidate_probability(equal, params.bands, params.rows) < self._recall
 
     def near(
-        self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
+        self, row: NDArray[np.uint16], point: Point | None, *, leave_out: int | None = None
     ) -> Answer:
         """Return the nearest documents of one query.
 
         Parameters
         ----------
-        row : ndarray of uint32, shape (1, row_words)
+        row : ndarray of uint16, shape (1, row_words)
         point : Point or None
             The query itself; without it nothing is known about the buckets next to its own.
         leave_out : int, optional
@@ -214,7 +214,7 @@ class NearestSearch:
         return self._finish([self._begin(row, point, leave_out)])[0]
 
     def _begin(
-        self, row: NDArray[np.uint32], point: Point | None, leave_out: int | None
+        self, row: NDArray[np.uint16], point: Point | None, leave_out: int | None
     ) -> _Search:
         """Look into buckets, unless comparing all signatures comes first, until it is better."""
         found = _Found([], leave_out)
@@ -353,7 +353,7 @@ class NearestSearch:
     def _check(
         self,
         found: _Found,
-        row: NDArray[np.uint32],
+        row: NDArray[np.uint16],
         point: Point | None,
         candidates: Ids,
     ) -> None:

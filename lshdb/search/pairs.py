@@ -415,13 +415,13 @@ class HotBuckets:
         self._known: dict[int, bool] = {}
 
     def are_all_before(
-        self, left: NDArray[np.uint32], right: NDArray[np.uint32], bands: Ids
+        self, left: NDArray[np.uint16], right: NDArray[np.uint16], bands: Ids
     ) -> NDArray[np.bool_]:
         """Return which pairs agree in a band, and in no band before it with a small bucket.
 
         Parameters
         ----------
-        left, right : ndarray of uint32, shape (n, row_words)
+        left, right : ndarray of uint16, shape (n, row_words)
             Their signatures.
         bands : ndarray of int64, shape (n,)
             The band of each.

@@ -25,8 +25,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.kernel.band_hashes import keys_of_bands
-from lshdb.signatures.banding import band_words, bucket_keys
+from lshdb.kernel.band_hashes import band_words, keys_of_bands
+from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Alternatives, Family, Point
 
 __all__ = ["Probes"]
@@ -46,7 +46,7 @@ class Probes:
     Parameters
     ----------
     family : Family
-    row : ndarray of uint32, shape (1, row_words)
+    row : ndarray of uint16, shape (1, row_words)
         Signature of the query.
     point : Point or None
         The query, if it is known.
@@ -60,7 +60,7 @@ class Probes:
     """
 
     def __init__(
-        self, family: Family, row: NDArray[np.uint32], point: Point | None, level: float
+        self, family: Family, row: NDArray[np.uint16], point: Point | None, level: float
     ) -> None:
         self._family, self._row, self._point = family, row, point
         params = family.params
@@ -128,20 +128,16 @@ class Probes:
             own: Ids = bucket_keys(self._row, **params.cut)[0, self._of_band[first:last]]
             return own
         bands, sets = self._of_band[first:last], self._sets[first:last]
-        if params.slot_bits == 1:
-            words = band_words(self._row, bands=self._bands, rows=self._rows)
-        else:
-            words = self._row[:, : self._bands * self._rows]
-        words = words.reshape(self._bands, -1)[bands].copy()
+        words = band_words(self._row, **params.cut)[0, bands]
+        bits = params.slot_bits
         for places in self._sets_of_changes[sets].T:
             changed = np.flatnonzero(places < self._changes.shape[1])
             change = self._changes[bands[changed], places[changed]]
             slot, which = np.divmod(change, self._alternatives.others.shape[1])
-            if params.slot_bits == 1:
-                words[changed, slot // 32] ^= np.uint32(1) << (slot % 32).astype(np.uint32)
-            else:
-                values = self._alternatives.values[bands[changed] * self._rows + slot, which]
-                words[changed, slot] = values
+            values = self._alternatives.values[bands[changed] * self._rows + slot, which]
+            word, shift = slot * bits // 64, (slot * bits % 64).astype(np.uint64)
+            own = words[changed, word] >> shift & np.uint64(2**bits - 1)
+            words[changed, word] ^= (own ^ values) << shift
         return keys_of_bands(words, bands)
 
     def recall(self, level: float, counts: list[int]) -> list[float]:

@@ -48,7 +48,7 @@ class RowCounts:
     def __init__(self, snapshot: Snapshot, params: IndexParams, *, workers: int) -> None:
         self._rows = snapshot.signatures
         self._slot_bits, self._workers = params.slot_bits, workers
-        self._row_bytes = 4 * params.row_words
+        self._row_bytes = params.row_bytes
         n = len(self._rows)
         self.is_small = n * self._row_bytes <= MOST_HELD_BYTES
         a_byte = _HELD_SECONDS if self.is_small else _READ_SECONDS
@@ -59,12 +59,12 @@ class RowCounts:
         """Queries that one pass may have."""
         return max(1, _COUNT_BYTES // (2 * max(1, len(self._rows))))
 
-    def of(self, queries: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    def of(self, queries: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """Return the number of equal slots of each query with each row.
 
         Parameters
         ----------
-        queries : ndarray of uint32, shape (n_queries, row_words)
+        queries : ndarray of uint16, shape (n_queries, row_words)
             As many as a pass may have.
 
         Returns
@@ -78,7 +78,7 @@ class RowCounts:
         """
         n = len(self._rows)
         counts = np.zeros((len(queries), n), dtype=np.uint16)
-        queries = np.ascontiguousarray(queries, dtype=np.uint32)
+        queries = np.ascontiguousarray(queries, dtype=np.uint16)
         stored_rows = self._rows.whole()
 
         def count(first: int) -> None:

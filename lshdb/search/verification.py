@@ -392,7 +392,7 @@ _TEXTS = 64
 
 def signed_anew(
     snapshot: QuerySnapshot, family: Family, signature_ids: NDArray[np.int64]
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Return the rows of some signatures, from the texts of documents that have them.
 
     Parameters
@@ -405,7 +405,7 @@ def signed_anew(
 
     Returns
     -------
-    ndarray of uint32, shape (n, row_words)
+    ndarray of uint16, shape (n, row_words)
         Costs reading, shingling and signing each text: some 0.1 ms a KB.
 
     Raises
@@ -413,7 +413,7 @@ def signed_anew(
     DamageError
         A text is missing or cannot be decoded.
     """
-    rows = [np.empty((0, family.params.row_words), dtype=np.uint32)]
+    rows = [np.empty((0, family.params.row_words), dtype=np.uint16)]
     points = points_of(snapshot, family, most_bytes=0)
     for start in range(0, len(signature_ids), _TEXTS):
         part = signature_ids[start : start + _TEXTS].tolist()
@@ -424,7 +424,7 @@ def signed_anew(
 
 def rows_among(
     snapshot: QuerySnapshot, family: Family, ids: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return distinct rows of signatures, and the place of each id; signed anew if none are here.
 
     Parameters

@@ -59,13 +59,13 @@ class BandOrders:
         self.n_orders = cut["bands"] + 1
 
     def keys(
-        self, rows: NDArray[np.uint32], contents: dict[int, bytes] | None = None
+        self, rows: NDArray[np.uint16], contents: dict[int, bytes] | None = None
     ) -> NDArray[np.int64]:
         """Return the bucket keys of rows, the content band's last.
 
         Parameters
         ----------
-        rows : ndarray of uint32, shape (n, row_words)
+        rows : ndarray of uint16, shape (n, row_words)
         contents : dict of int to bytes, optional
             Content hashes by the number of the row; a row without one gets the last key that there
             is.
@@ -87,7 +87,7 @@ class BandOrders:
         Parameters
         ----------
         row : bytes
-            Its words, uint32.
+            Its words, uint16.
 
         Returns
         -------
@@ -95,11 +95,8 @@ class BandOrders:
             Native int64.
         """
         cut = self._cut
-        if cut["slot_bits"] == 1:
-            rows = np.frombuffer(row, dtype="<u4").reshape(1, -1)
-            return bucket_keys(rows, **cut).tobytes()
         keys = bytearray(8 * cut["bands"])
-        kernel.bucket_keys(row, len(row) // 4, cut["bands"], cut["rows"], keys)
+        kernel.bucket_keys(row, len(row) // 2, cut["slot_bits"], cut["bands"], cut["rows"], keys)
         return keys
 
     def sort(self, keys: NDArray[np.int64]) -> Planes:
@@ -118,7 +115,7 @@ class BandOrders:
         kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
         return planes
 
-    def keys_of(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> NDArray[np.int64]:
+    def keys_of(self, rows: NDArray[np.uint16], content_hashes: list[bytes]) -> NDArray[np.int64]:
         """Return the bucket keys of rows, each of which has a content; as :meth:`keys` does."""
         keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
         keys[:, :-1] = bucket_keys(rows, **self._cut)
@@ -187,7 +184,7 @@ class BandOrders:
         )  # fmt: skip
         return directory, postings
 
-    def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
+    def sorted_rows(self, rows: NDArray[np.uint16], content_hashes: list[bytes]) -> Planes:
         """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
         return self.sort(self.keys_of(rows, content_hashes))
 

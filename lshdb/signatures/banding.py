@@ -3,12 +3,13 @@
 A bucket is a hash of the band's number and its r slots; its key has the number above it
 (``params/bucket_layout.py``), so one sorted integer column keeps the postings of a band together:
 
-    h = mix64(band + 1);  for each of the r slots, in order:  h = mix64(h xor slot)
+    h = mix64(band + 1);  for each word of the band, in order:  h = mix64(h xor word)
     bucket = low 32 bits of h;  bucket key = band * 2^32 + bucket
 
-If slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, counted from the least
-significant bit. The r bits of a band are packed into words in the same way, the first one into
-bit 0 of the first word, and each word is then used like a slot.
+A row is words of 16 bits. A slot is one of them, or a single bit: slot j is then bit j mod 16 of
+word j / 16, counted from the least significant bit. The words of a band are its slots, packed in
+the same way into words of 64 bits: four slots, or 64 bits, to a word, the first one lowest, and
+zeros after the last.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
 from lshdb.kernel import kernel
+from lshdb.kernel.band_hashes import band_words
 from lshdb.params.bucket_layout import CONTENT_BAND, keys_from
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Overlap",
-    "band_words",
     "bucket_keys",
     "compare_rows",
     "content_keys",
@@ -35,58 +36,27 @@ __all__ = [
 
 
 def bucket_keys(
-    signatures: NDArray[np.uint32], *, bands: int, rows: int, slot_bits: int = 32
+    signatures: NDArray[np.uint16], *, bands: int, rows: int, slot_bits: int = 16
 ) -> NDArray[np.int64]:
     """Return the bucket keys of signature rows.
 
     Parameters
     ----------
-    signatures : ndarray of uint32, shape (n, row_words)
+    signatures : ndarray of uint16, shape (n, row_words)
         At least bands * rows slots; further slots are ignored.
     bands, rows : int
         b and r.
-    slot_bits : {32, 1}
+    slot_bits : {16, 1}
 
     Returns
     -------
     ndarray of int64, shape (n, bands)
         Column j is the key of band j. O(n b r).
     """
-    if slot_bits == 1:
-        signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
     keys = np.empty((len(signatures), bands), dtype=np.int64)
-    signatures = np.ascontiguousarray(signatures, dtype=np.uint32)
-    kernel.bucket_keys(signatures, signatures.shape[1], bands, rows, keys)
+    signatures = np.ascontiguousarray(signatures, dtype=np.uint16)
+    kernel.bucket_keys(signatures, signatures.shape[1], slot_bits, bands, rows, keys)
     return keys
-
-
-def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
-    """Pack the bits of each band into words of their own.
-
-    Parameters
-    ----------
-    signatures : ndarray of uint32, shape (n, row_words)
-        Slots of single bits.
-    bands, rows : int
-        b and r.
-
-    Returns
-    -------
-    ndarray of uint32, shape (n, bands * ceil(rows / 32))
-        The words of band 0, of band 1, and so on. O(n b r / 32).
-    """
-    row_words = signatures.shape[1]
-    words = -(-rows // 32)
-    starts = np.arange(bands)[:, None] * rows + np.arange(words) * 32
-    lengths = np.minimum(rows - np.arange(words) * 32, 32)
-    first, shift = np.divmod(starts.reshape(-1), 32)
-    # A word's bits lie in two words of the row; bits past the last word do not count.
-    following = np.minimum(first + 1, row_words - 1)
-    pairs = signatures[:, following].astype(np.uint64) << np.uint64(32)
-    pairs |= signatures[:, first]
-    pairs >>= shift.astype(np.uint64)
-    pairs &= np.tile((np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1), bands)
-    return pairs.astype(np.uint32)
 
 
 def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
@@ -115,44 +85,38 @@ class Overlap:
 
 
 def matching_bands(
-    left: NDArray[np.uint32],
-    right: NDArray[np.uint32],
+    left: NDArray[np.uint16],
+    right: NDArray[np.uint16],
     *,
     bands: int,
     rows: int,
-    slot_bits: int = 32,
+    slot_bits: int = 16,
 ) -> NDArray[np.bool_]:
     """Return which bands agree in all slots for pairs of rows (bool, shape (n, bands))."""
-    if slot_bits == 1:
-        differing = band_words(left ^ right, bands=bands, rows=rows)
-        of_bands = differing.reshape(len(left), bands, -(-rows // 32))
-        agree: NDArray[np.bool_] = (of_bands == 0).all(axis=2)
-        return agree
-    used = bands * rows
-    equal = left[:, :used] == right[:, :used]
-    matching: NDArray[np.bool_] = equal.reshape(len(left), bands, rows).all(axis=2)
+    differing = band_words(left ^ right, bands=bands, rows=rows, slot_bits=slot_bits)
+    matching: NDArray[np.bool_] = (differing == 0).all(axis=2)
     return matching
 
 
 def compare_rows(
-    left_rows: NDArray[np.uint32],
+    left_rows: NDArray[np.uint16],
     left: NDArray[np.int64],
-    right_rows: NDArray[np.uint32],
+    right_rows: NDArray[np.uint16],
     right: NDArray[np.int64],
     *,
     bands: int,
     rows: int,
-    slot_bits: int = 32,
+    slot_bits: int = 16,
 ) -> Overlap:
     """Compare row left[i] of some signatures with row right[i] of others.
 
     Parameters
     ----------
-    left_rows, right_rows : ndarray of uint32, shape (any, row_words)
+    left_rows, right_rows : ndarray of uint16, shape (any, row_words)
         In C order; read in place.
     left, right : ndarray of int64, shape (n,)
     bands, rows : int
-    slot_bits : {32, 1}
+    slot_bits : {16, 1}
 
     Returns
     -------
@@ -176,7 +140,7 @@ def compare_rows(
 
 def first_agreements(
     buckets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]],
-    source: tuple[NDArray[np.uint32] | int, int, int],
+    source: tuple[NDArray[np.uint16] | int, int, int],
     row_words: int,
     suffices: NDArray[np.bool_],
     *,
@@ -184,7 +148,7 @@ def first_agreements(
     decided: NDArray[np.uint64] | None,
     bands: int,
     rows: int,
-    slot_bits: int = 32,
+    slot_bits: int = 16,
 ) -> NDArray[np.int64]:
     """Find the pairs of members of buckets that agree first in the band of their bucket.
 
@@ -204,7 +168,7 @@ def first_agreements(
     decided : ndarray of uint64, shape (a power of two,), optional
         Pairs that were found last, which are skipped; several calls may share it.
     bands, rows : int
-    slot_bits : {32, 1}
+    slot_bits : {16, 1}
 
     Returns
     -------

@@ -145,18 +145,18 @@ def to_packed(body: Any, dim: int) -> Bytes:
     return np.packbits(array.astype(np.bool_))
 
 
-def even_flips(point_row: NDArray[np.uint32], num_perm: int, same: float) -> Alternatives:
+def even_flips(point_row: NDArray[np.uint16], num_perm: int, same: float) -> Alternatives:
     """Return the other bit of each slot, if all slots are equal with one probability.
 
     Parameters
     ----------
-    point_row : ndarray of uint32, shape (words,)
+    point_row : ndarray of uint16, shape (words,)
         The query's own signature.
     num_perm : int
     same : float
     """
-    packed = point_row.astype("<u4").view(np.uint8)
-    values = 1 - np.unpackbits(packed, bitorder="little")[:num_perm].astype(np.uint32)
+    packed = point_row.astype("<u2").view(np.uint8)
+    values = 1 - np.unpackbits(packed, bitorder="little")[:num_perm].astype(np.uint16)
     return Alternatives(
         np.full(num_perm, same), np.full((num_perm, 1), 1.0 - same), values[:, None]
     )
@@ -218,9 +218,9 @@ class SampledBitFamily(BitFamily):
         """Return the number of bits, set or not."""
         return self.dim
 
-    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
-        """Return the sampled bits, 32 to a word."""
-        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint16]:
+        """Return the sampled bits, 16 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint16)
         for begin, end in blocks(len(points), 8 * self._n_bytes + self.params.num_perm):
             bits = np.unpackbits(stack(points[begin:end]), axis=1)
             rows[begin:end] = pack_bits(np.take(bits, self._places, axis=1))
@@ -269,10 +269,10 @@ class BitSetFamily(BitFamily):
         """Return the number of set bits."""
         return int.from_bytes(point.tobytes(), "big").bit_count()
 
-    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
+    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint16]:
         """Return min-hash signatures of strings with a set bit."""
         params = self.params
-        rows = np.empty((len(points), params.num_perm), dtype=np.uint32)
+        rows = np.empty((len(points), params.num_perm), dtype=np.uint16)
         for begin, end in blocks(len(points), _WORK_PER_BIT * self.dim):
             bits = np.unpackbits(stack(points[begin:end]), axis=1)
             owners, set_bits = np.nonzero(bits)
@@ -348,9 +348,9 @@ class UnaryFamily(VectorFamily):
             f"from 0 to {self._largest}"
         )
 
-    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """Return the sampled bits of the code, 32 to a word."""
-        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint16]:
+        """Return the sampled bits of the code, 16 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint16)
         for begin, end in blocks(len(points), 8 * max(self.dim, self.params.num_perm)):
             sampled = np.take(stack(points[begin:end]), self._places, axis=1)
             rows[begin:end] = pack_bits(sampled >= self._cuts)

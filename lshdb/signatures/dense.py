@@ -62,10 +62,10 @@ def stack(rows: Sequence[Vector]) -> NDArray[Any]:
     return np.concatenate(rows).reshape(len(rows), -1)
 
 
-def pack_bits(bits: NDArray[Any]) -> NDArray[np.uint32]:
-    """Pack one-bit slots (bool, shape (n, K)): slot j becomes bit j % 32 of word j // 32."""
+def pack_bits(bits: NDArray[Any]) -> NDArray[np.uint16]:
+    """Pack one-bit slots (bool, shape (n, K)): slot j becomes bit j % 16 of word j // 16."""
     packed = np.ascontiguousarray(np.packbits(bits, axis=1, bitorder="little"))
-    return packed.view("<u4").astype(np.uint32, copy=False)
+    return packed.view("<u2").astype(np.uint16, copy=False)
 
 
 SLACK = 1e-9

@@ -156,7 +156,7 @@ def estimate(
         near_found=candidate_probability(p1, params.bands, params.rows),
         far_found=candidate_probability(p2, params.bands, params.rows),
         most_candidates=candidates,
-        signature_bytes=4 * params.row_words * documents,
+        signature_bytes=params.row_bytes * documents,
         posting_bytes=POSTING_BYTES * postings * documents,
         vector_bytes=_vector_bytes(params) * documents,
         document_bytes=DOCUMENT_BYTES * documents,

@@ -3,7 +3,7 @@
     body       the input: a text, tokens, weights of tokens, a vector, bits
     content    its canonical form: equal contents share one signature
     point      what is compared: shingle hashes, weighted hashes, a vector, packed bits
-    row        its signature, in words of 32 bits; a slot is a word, or a bit of one
+    row        its signature, in words of 16 bits; a slot is a word, or a bit of one
 
 A level states how similar two points are (``params/metrics.py``): larger is more similar.
 """
@@ -52,13 +52,13 @@ class Alternatives:
         Probability that the slot is equal.
     others : ndarray of float64, shape (num_perm, m)
         Probability of each alternative value.
-    values : ndarray of uint32, shape (num_perm, m)
+    values : ndarray of uint16, shape (num_perm, m)
         The alternative values; for a slot of one bit, the other bit.
     """
 
     same: NDArray[np.float64]
     others: NDArray[np.float64]
-    values: NDArray[np.uint32]
+    values: NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SignedTexts:
         The BLAKE2b (16 bytes) of each canonical content in UTF-8.
     n_unassigned : list of int
         Characters of each that Unicode does not assign.
-    rows : ndarray of uint32, shape (n, row_words)
+    rows : ndarray of uint16, shape (n, row_words)
         Zeros for a content without shingles.
     counts : ndarray of int64, shape (n,)
         Distinct shingles of each.
@@ -79,7 +79,7 @@ class SignedTexts:
 
     hashes: list[bytes]
     n_unassigned: list[int]
-    rows: NDArray[np.uint32]
+    rows: NDArray[np.uint16]
     counts: NDArray[np.int64]
 
 
@@ -157,21 +157,21 @@ class Family(ABC):
         return len(point)
 
     @abstractmethod
-    def sign(self, points: Sequence[Point]) -> NDArray[np.uint32]:
-        """Return signature rows of points that are not empty (uint32, shape (n, row_words))."""
+    def sign(self, points: Sequence[Point]) -> NDArray[np.uint16]:
+        """Return signature rows of points that are not empty (uint16, shape (n, row_words))."""
 
     def sign_contents(
         self,
         contents: Sequence[Any],
-        into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        into: tuple[NDArray[np.uint16], NDArray[np.int64]] | None = None,
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the rows and sizes of contents; zeros for an empty one.
 
         Parameters
         ----------
         contents : sequence
         into : pair of ndarray, optional
-            Zeros in C order, to be filled and returned: uint32 of shape (n, row_words), and int64
+            Zeros in C order, to be filled and returned: uint16 of shape (n, row_words), and int64
             of shape (n,).
 
         Notes
@@ -179,7 +179,7 @@ class Family(ABC):
         May be called from several threads at once.
         """
         rows, sizes = into or (
-            np.zeros((len(contents), self.params.row_words), dtype=np.uint32),
+            np.zeros((len(contents), self.params.row_words), dtype=np.uint16),
             np.zeros(len(contents), dtype=np.int64),
         )
         points = self.points(contents)
@@ -230,9 +230,9 @@ class Family(ABC):
         """Return the point of a query."""
         return query.point
 
-    def rows_of(self, queries: Sequence[SignedQuery]) -> NDArray[np.uint32]:
+    def rows_of(self, queries: Sequence[SignedQuery]) -> NDArray[np.uint16]:
         """Return the rows of queries, none of which is empty."""
-        rows = np.frombuffer(b"".join([query.row for query in queries]), dtype="<u4")
+        rows = np.frombuffer(b"".join([query.row for query in queries]), dtype="<u2")
         return rows.reshape(len(queries), self.params.row_words)
 
     def agreeing(
@@ -247,7 +247,7 @@ class Family(ABC):
             Signatures, in any order, repeated or not.
         least : int
             Fewest equal slots.
-        source : buffer of uint32, or int
+        source : buffer of uint16, or int
             All rows, or the descriptor of a file with them.
         offset : int
             Where they begin in that file.

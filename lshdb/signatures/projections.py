@@ -43,9 +43,10 @@ Slots are independent. Vectors at distance d are equal in a slot with the probab
 ``params/metrics.py`` gives at d / w, so for any d1 < d2 the family is (d1, d2, p(d1), p(d2))-
 sensitive (Mining of Massive Datasets, section 3.7.4, shows it in the plane).
 
-The number is stored as 32 bits in two's complement. A number that does not fit is stored as the
-nearest that does. Two vectors may then be equal in the slot by mistake, but never differ by
-mistake.
+The number is limited to 32 bits in two's complement, and the lower 16 are stored. So vectors whose
+numbers differ by a multiple of 65,536, or are limited, are equal in the slot by mistake, but never
+differ by mistake. The first happens in at most some one of 65,536 slots, at any distance, because a
+density that falls off to both sides is as good as even over pieces so far apart.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ class SideFamily(VectorFamily):
         """Return each slot's other bit with its probability: see :func:`flips`."""
         margins = self.margins(point)
         flipped = flips(margins, level)
-        values = (margins < 0.0).astype(np.uint32)
+        values = (margins < 0.0).astype(np.uint16)
         return Alternatives(1.0 - flipped, flipped[:, None], values[:, None])
 
 
@@ -237,9 +238,9 @@ class HyperplaneFamily(SideFamily):
             gaussian, seed=params.seed, num_perm=params.num_perm, dim=params.dim
         )
 
-    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """Return the side of each hyperplane, 32 to a word."""
-        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint16]:
+        """Return the side of each hyperplane, 16 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint16)
         for begin, end, products in self._normals.of(points):
             rows[begin:end] = pack_bits(products >= 0.0)
         return rows
@@ -290,9 +291,9 @@ class HadamardFamily(SideFamily):
             kernel.walsh_hadamard(products, self._size)
         return products.reshape(n, -1)[:, : self.params.num_perm]
 
-    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """Return the side of each hyperplane, 32 to a word."""
-        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint16]:
+        """Return the side of each hyperplane, 16 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint16)
         step = max(1, _CACHED_BYTES // (8 * self._size * self._n_blocks))
         for begin in range(0, len(points), step):
             products = self._project(points[begin : begin + step])
@@ -344,9 +345,9 @@ class StableFamily(VectorFamily):
         products += self._offsets
         return products
 
-    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
+    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint16]:
         """Return the number of the piece on each line."""
-        rows = np.empty((len(points), self.params.num_perm), dtype=np.uint32)
+        rows = np.empty((len(points), self.params.num_perm), dtype=np.uint16)
         for begin, end, products in self._lines.of(points):
             rows[begin:end] = _as_words(np.floor(self._pieces(products)))
         return rows
@@ -377,9 +378,9 @@ class StableFamily(VectorFamily):
         return Alternatives(same, neighbours, values)
 
 
-def _as_words(pieces: Floats) -> NDArray[np.uint32]:
-    """Store whole numbers as 32 bits in two's complement, limited to what fits."""
-    return np.clip(pieces, _LOW, _HIGH).astype(np.int64).astype(np.uint32)
+def _as_words(pieces: Floats) -> NDArray[np.uint16]:
+    """Store whole numbers as the low half of 32 bits in two's complement, limited to these."""
+    return np.clip(pieces, _LOW, _HIGH).astype(np.int64).astype(np.uint16)
 
 
 def _cauchy_tail(x: Floats) -> Floats:

@@ -22,8 +22,8 @@ Counts = NDArray[np.uint16]
 
 
 def count_in_rows(
-    queries: NDArray[np.uint32],
-    rows: NDArray[np.uint32],
+    queries: NDArray[np.uint16],
+    rows: NDArray[np.uint16],
     *,
     slot_bits: int,
     counts: Counts,
@@ -33,11 +33,11 @@ def count_in_rows(
 
     Parameters
     ----------
-    queries : ndarray of uint32, shape (n_queries, row_words)
+    queries : ndarray of uint16, shape (n_queries, row_words)
         In C order.
-    rows : ndarray of uint32, shape (n, row_words)
+    rows : ndarray of uint16, shape (n, row_words)
         In C order; read once for all queries.
-    slot_bits : {32, 1}
+    slot_bits : {16, 1}
         Of 65,535 slots at most.
     counts : ndarray of uint16, shape (n_queries, any)
         In C order; columns ``first`` to ``first + n`` are filled.

@@ -116,12 +116,12 @@ class SetFamily(Family):
         shingler = self.shingler
         return shingle_contents(contents, unit=shingler.unit, k=shingler.k, bag=shingler.bag)
 
-    def sign(self, points: Sequence[Hashes]) -> NDArray[np.uint32]:
+    def sign(self, points: Sequence[Hashes]) -> NDArray[np.uint16]:
         """Return min-hash signatures of sets that are not empty."""
         params = self.params
         return sign(points, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
 
-    def sign_sets(self, hashes: Hashes, counts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def sign_sets(self, hashes: Hashes, counts: NDArray[np.int64]) -> NDArray[np.uint16]:
         """Return signatures of what :meth:`sets` returned; no set is empty."""
         params = self.params
         return sketch(
@@ -131,8 +131,8 @@ class SetFamily(Family):
     def sign_contents(
         self,
         contents: Sequence[Any],
-        into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        into: tuple[NDArray[np.uint16], NDArray[np.int64]] | None = None,
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Shingle and sign contents; the kernel does so without the interpreter's lock."""
         params, shingler = self.params, self.shingler
         return sign_contents(
@@ -145,7 +145,7 @@ class SetFamily(Family):
         params, shingler, n, fold = self.params, self.shingler, len(texts), bool(self._fold)
         hashes = bytearray(_DIGEST_BYTES * n)
         unassigned, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        rows = np.zeros((n, params.num_perm), dtype=np.uint32)
+        rows = np.zeros((n, params.num_perm), dtype=np.uint16)
         table, fill, _, segment = folding_table(fold)
         unit, k = unit_number(shingler.unit, shingler.k)
         memo = take_memo(fold=fold)
@@ -371,8 +371,8 @@ def sign_contents(
     scheme: str,
     num_perm: int,
     seed: int,
-    into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    into: tuple[NDArray[np.uint16], NDArray[np.int64]] | None = None,
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Shingle and sign canonical contents.
 
     Parameters
@@ -388,7 +388,7 @@ def sign_contents(
 
     Returns
     -------
-    rows : ndarray of uint32, shape (len(contents), num_perm)
+    rows : ndarray of uint16, shape (len(contents), num_perm)
         Zeros for a content without shingles.
     counts : ndarray of int64, shape (len(contents),)
         Distinct shingles of each.
@@ -398,7 +398,7 @@ def sign_contents(
     The kernel releases the interpreter's lock, so threads may sign parts of a list at once.
     """
     rows, counts = into or (
-        np.zeros((len(contents), num_perm), dtype=np.uint32),
+        np.zeros((len(contents), num_perm), dtype=np.uint16),
         np.zeros(len(contents), dtype=np.int64),
     )
     number, width = unit_number(unit, k)
@@ -421,7 +421,7 @@ def sign_contents(
 
 def sign(
     sets: Sequence[NDArray[np.uint64]], *, scheme: str, num_perm: int, seed: int
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sign sets of shingle hashes.
 
     Parameters
@@ -436,13 +436,13 @@ def sign(
 
     Returns
     -------
-    ndarray of uint32, shape (len(sets), num_perm)
+    ndarray of uint16, shape (len(sets), num_perm)
         Row i is the signature of sets[i]; it does not depend on the other sets.
     """
     if len(sets) == 1:  # a query
         length = np.array([len(sets[0])], dtype=np.int64)
         return sketch(sets[0], length, scheme=scheme, num_perm=num_perm, seed=seed)
-    rows = np.empty((len(sets), num_perm), dtype=np.uint32)
+    rows = np.empty((len(sets), num_perm), dtype=np.uint16)
     start = 0
     while start < len(sets):
         end, elements = start, 0
@@ -465,9 +465,9 @@ def sketch(
     scheme: str,
     num_perm: int,
     seed: int,
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sketch concatenated sets."""
-    rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+    rows = np.empty((len(lengths), num_perm), dtype=np.uint16)
     numbers = constants(scheme, num_perm, seed)
     kernel.sketch(hashes, lengths, SCHEMES[scheme], num_perm, numbers, rows)
     return rows

@@ -20,8 +20,8 @@ Gamma(2, 1), and with
     t = floor(ln S / r + b)        ln a = ln c - r (t - b + 1)
 
 the slot takes the element with the smallest a, or of several the one with the smallest x. It
-stores the low 32 bits of mix64(x + t G mod 2^64), where G is ``random_numbers.GOLDEN``: two
-different samples are equal by accident once in 2^32.
+stores the low 16 bits of mix64(x + t G mod 2^64), where G is ``random_numbers.GOLDEN``: two
+different samples are equal by accident once in 2^16.
 
 Only few of the a need to be computed: since ln S < r (t - b + 1) <= ln S + r, each is between
 c q / S and c / S, so an element is out if its lower bound is above another's upper bound.
@@ -64,7 +64,7 @@ Words = NDArray[np.uint64]
 
 def sketch(
     hashes: Words, weights: Floats, lengths: NDArray[np.int64], *, num_perm: int, seed: int
-) -> NDArray[np.uint32]:
+) -> NDArray[np.uint16]:
     """Sketch many weighted sets at once.
 
     Parameters
@@ -82,7 +82,7 @@ def sketch(
 
     Returns
     -------
-    ndarray of uint32, shape (n, num_perm)
+    ndarray of uint16, shape (n, num_perm)
         A row does not depend on the other sets.
 
     Notes
@@ -91,7 +91,7 @@ def sketch(
     level and its bound, are equal to 1e-15, because libraries round logarithms differently.
     """
     slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm)
-    rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+    rows = np.empty((len(lengths), num_perm), dtype=np.uint16)
     kernel.sample_weights(hashes, weights, np.log(weights), lengths, num_perm, slot_keys, rows)
     return rows
 
@@ -168,7 +168,7 @@ class WeightedFamily(Family):
         """Count the elements, which all have a weight above 0."""
         return len(point[0])
 
-    def sign(self, points: Sequence[Weighted]) -> NDArray[np.uint32]:
+    def sign(self, points: Sequence[Weighted]) -> NDArray[np.uint16]:
         """Sample sets that are not empty."""
         return sketch(
             np.concatenate([hashes for hashes, _ in points]),

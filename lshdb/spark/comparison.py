@@ -131,7 +131,7 @@ class _Cell:
     """What lies in one cell: signatures, and pairs of them."""
 
     ids: list[Ids]
-    rows: list[NDArray[np.uint32]]
+    rows: list[NDArray[np.uint16]]
     bodies: list[pa.Array]
     lefts: list[Ids]
     rights: list[Ids]
@@ -217,12 +217,12 @@ class _Sets:
     parts : list of ndarray of uint64
     places : ndarray of int64, shape (n, 3)
         As :func:`lshdb.signatures.sets.compare_sets` takes them.
-    rows : ndarray of uint32, shape (n, row_words)
+    rows : ndarray of uint16, shape (n, row_words)
     """
 
     parts: list[NDArray[np.uint64]]
     places: NDArray[np.int64]
-    rows: NDArray[np.uint32]
+    rows: NDArray[np.uint16]
 
     @classmethod
     def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _Sets:
@@ -249,7 +249,7 @@ class _Bodies:
     """Other bodies, with the signatures that came along; none if nothing is compared exactly."""
 
     family: Family
-    rows: NDArray[np.uint32]
+    rows: NDArray[np.uint16]
     bodies: list[pa.Array]
     read: Read
 

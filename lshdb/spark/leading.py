@@ -137,13 +137,13 @@ def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 class _Rows:
     """Signature rows by their place, as ``leader_links`` reads them."""
 
-    def __init__(self, rows: NDArray[np.uint32]) -> None:
+    def __init__(self, rows: NDArray[np.uint16]) -> None:
         self._rows = rows
 
-    def __getitem__(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def __getitem__(self, places: NDArray[np.int64]) -> NDArray[np.uint16]:
         return self._rows[places]
 
-    def among(self, places: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def among(self, places: NDArray[np.int64]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return rows, and where in them those of some places are."""
         return self._rows, places
 
@@ -156,7 +156,7 @@ def _led_batches(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Compare the members of each sorted piece with leaders."""
-    held: list[tuple[Ids, NDArray[np.uint32]]] = []
+    held: list[tuple[Ids, NDArray[np.uint16]]] = []
     now: int | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -181,7 +181,7 @@ def _led(
     like: float,
     budget: int,
     only_first: bool,
-    held: list[tuple[Ids, NDArray[np.uint32]]],
+    held: list[tuple[Ids, NDArray[np.uint16]]],
 ) -> Iterator[pa.RecordBatch]:
     ids, rows = (np.concatenate(column) for column in zip(*held, strict=True))
     order = order_of(ids)

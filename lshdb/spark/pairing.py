@@ -434,11 +434,10 @@ def _batch(*columns: pa.Array | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(filled, schema=_MET)
 
 
-def rows_of(column: pa.Array, params: IndexParams) -> NDArray[np.uint32]:
+def rows_of(column: pa.Array, params: IndexParams) -> NDArray[np.uint16]:
     """Return signature rows of a binary column, without an object for each."""
-    width = 4 * params.row_words
     if not len(column):
-        return np.empty((0, params.row_words), dtype=np.uint32)
-    fixed = column.cast(pa.binary(width))
-    flat = np.frombuffer(fixed.buffers()[1], dtype="<u4").reshape(-1, params.row_words)
+        return np.empty((0, params.row_words), dtype=np.uint16)
+    fixed = column.cast(pa.binary(params.row_bytes))
+    flat = np.frombuffer(fixed.buffers()[1], dtype="<u2").reshape(-1, params.row_words)
     return flat[fixed.offset : fixed.offset + len(fixed)]

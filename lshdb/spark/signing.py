@@ -13,7 +13,7 @@ Columns of signed rows:
 ``key`` string, ``body`` as it was given, ``place`` (of any type that Spark orders; null without
 ``order``), ``value`` binary (it sorts as the values do; null for none, and without ``value``),
 ``n_chars`` and ``n_shingles`` bigint, ``signature_id`` binary (16 bytes; null for a body without
-shingles), ``signature`` binary (row_words words of 32 bits, little-endian), ``buckets``
+shingles), ``signature`` binary (row_words words of 16 bits, little-endian), ``buckets``
 array<bigint> (one bucket key for each band), ``reason`` string (null for a document).
 """
 
@@ -306,7 +306,7 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
             pa.array(n_chars),
             pa.array(n_shingles),
             spread(binaries(ids), filled),
-            spread(binaries(rows[kept].astype("<u4", copy=False)), filled),
+            spread(binaries(rows[kept].astype("<u2", copy=False)), filled),
             spread(_lists(cut), filled),
             pa.array(reasons, pa.string()),
         ],
@@ -386,7 +386,7 @@ def _too_long(body: Any) -> str | None:
 
 def _signatures(
     family: Family, bodies: list[Any]
-) -> tuple[list[bytes], NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[list[bytes], NDArray[np.uint16], NDArray[np.int64]]:
     """Return content hashes, rows and numbers of shingles of accepted bodies."""
     is_plain = family.takes_texts and all(
         type(body) is str and len(body) <= _LONG for body in bodies

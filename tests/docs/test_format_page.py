@@ -30,7 +30,7 @@ def test_format_page_and_its_example() -> None:
         ("canonical content", f"`{content}`"),
         ("content hash", f"`{digest.hex()}`"),
         ("hashes, sorted", ", ".join(f"`{value:016x}`" for value in hashes.tolist())),
-        ("signature", ", ".join(f"`{value:08x}`" for value in row[0].tolist())),
+        ("signature", ", ".join(f"`{value:04x}`" for value in row[0].tolist())),
         ("bucket keys", ", ".join(f"`{value}`" for value in keys.tolist())),
         ("content band key", f"`{content_keys([digest])[0]}`"),
     ):

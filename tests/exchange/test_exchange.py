@@ -120,7 +120,7 @@ def test_what_other_programs_read(make_index: Make, tmp_path: Path) -> None:
     postings = np.load(tmp_path / "files" / "postings.npy", allow_pickle=False)
     lines = (tmp_path / "files" / "documents.jsonl").read_text().splitlines()
     documents = [json.loads(line) for line in lines]
-    assert signatures.dtype == np.uint32
+    assert signatures.dtype == np.uint16
     assert postings.dtype == np.int64
     assert (np.diff(postings[:, 0]) >= 0).all()
     keys: dict[int, list[str]] = {}
@@ -229,9 +229,9 @@ def rewrite(folder: Path, name: str, data: bytes) -> None:
         ("documents.jsonl", b"{", b"\n{", r"line 1: not a JSON object"),
         ("batches.jsonl", b"\n", b"", r"not a JSON object"),
         ("releases.jsonl", b"{", b"[", r"not a JSON object"),
-        ("signatures.npy", b"<u4", b"<i4", r"holds <i4"),
+        ("signatures.npy", b"<u2", b"<i2", r"holds <i2"),
         ("signatures.npy", b"NUMPY", b"HUMPY", r"is not a readable \.npy file"),
-        ("signatures.npy", b"<u4", b"|O", r"is not a readable \.npy file"),
+        ("signatures.npy", b"<u2", b"|O", r"is not a readable \.npy file"),
         ("postings.npy", b", 2)", b", 1)", r"is not a readable \.npy file|of shape"),
     ],
 )
@@ -364,7 +364,7 @@ def test_a_commit_in_the_middle_is_not_in_the_export(
 
 
 def test_an_array_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
-    rows = np.arange(3_000_000, dtype="<u4").reshape(-1, 3)
+    rows = np.arange(3_000_000, dtype="<u2").reshape(-1, 3)
     np.save(tmp_path / "a.npy", rows)
     blocks = read_array(
         tmp_path / "a.npy", rows.dtype, 3, n_rows=len(rows), block_rows=len(rows) // 2

@@ -207,7 +207,7 @@ def describe_hashes(hashes: list[int]) -> dict[str, Any]:
 
 def describe_signature(signature: list[int]) -> dict[str, Any]:
     """A signature: its first eight slots, and all of them in a SHA-256."""
-    return {"slots": signature[:8], "sha256": digest(signature, 4)}
+    return {"slots": signature[:8], "sha256": digest(signature, 2)}
 
 
 def describe_keys(keys: list[int]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 HEXADECIMAL = "0123456789abcdefABCDEF"
+MASK16 = 2**16 - 1
 MASK32 = 2**32 - 1
 MASK64 = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -335,7 +336,10 @@ def seed_with_key(number: int, key: int) -> int:
 
 
 def fss(hashes: Iterable[int], *, num_perm: int, seed: int) -> list[int]:
-    """Fast Similarity Sketching: 2 K rounds; the first that reaches a slot decides it."""
+    """Fast Similarity Sketching: 2 K rounds; the first that reaches a slot decides it.
+
+    The lower half of a value is what is kept.
+    """
     elements = list(hashes)
     slots: dict[int, int] = {}
     for number in range(2 * num_perm):
@@ -349,7 +353,7 @@ def fss(hashes: Iterable[int], *, num_perm: int, seed: int) -> list[int]:
         slots = thrown | slots  # what a former round decided stays
         if len(slots) == num_perm:
             break
-    return [slots[slot] for slot in range(num_perm)]
+    return [slots[slot] & MASK16 for slot in range(num_perm)]
 
 
 def universal_functions(num_perm: int, seed: int) -> list[tuple[int, int]]:
@@ -372,10 +376,10 @@ def universal_functions(num_perm: int, seed: int) -> list[tuple[int, int]]:
 
 
 def universal(hashes: Iterable[int], *, num_perm: int, seed: int) -> list[int]:
-    """The minimum of ((a x + b) mod p) mod 2^32, slot by slot."""
+    """The lower half of the minimum of ((a x + b) mod p) mod 2^32, slot by slot."""
     elements = list(hashes)
     return [
-        min([(a * x + b) % PRIME % 2**32 for x in elements])
+        min([(a * x + b) % PRIME % 2**32 for x in elements]) & MASK16
         for a, b in universal_functions(num_perm, seed)
     ]
 
@@ -391,11 +395,12 @@ def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def bucket_key(band: int, slots: Iterable[int]) -> int:
-    """The band's number over 32 bits of a hash of it and its slots."""
+def bucket_key(band: int, slots: Sequence[int], *, slot_bits: int = 16) -> int:
+    """The band's number over 32 bits of a hash of it and its slots, 64 bits of these at a time."""
+    bits = sum(slot << slot_bits * place for place, slot in enumerate(slots))
     hashed = mix64(band + 1)
-    for slot in slots:
-        hashed = mix64(hashed ^ slot)
+    for start in range(0, slot_bits * len(slots), 64):
+        hashed = mix64(hashed ^ (bits >> start & MASK64))
     return band * 2**32 + hashed % 2**32
 
 

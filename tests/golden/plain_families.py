@@ -73,7 +73,7 @@ def stable(x: Vector, *, scheme: str, width: float, seed: int, num_perm: int) ->
     for j in range(num_perm):
         total = math.fsum(draw(seed, PROJECTIONS, j * len(x) + i) * v for i, v in enumerate(x))
         piece = math.floor(total / width + uniform(seed, OFFSETS, j))
-        slots.append(min(2**31 - 1, max(-(2**31), piece)) % 2**32)
+        slots.append(min(2**31 - 1, max(-(2**31), piece)) % 2**16)
     return slots
 
 
@@ -109,13 +109,13 @@ def icws_slot(elements: dict[int, float], *, seed: int, slot: int) -> int:
         t = math.floor(math.log(weight) / r + b)
         rank = math.log(c) - r * (t - b + 1)
         if rank < best[0]:
-            best = rank, plain.mix64((x + t * 0x9E3779B97F4A7C15) % 2**64) % 2**32
+            best = rank, plain.mix64((x + t * 0x9E3779B97F4A7C15) % 2**64) % 2**16
     return best[1]
 
 
 def pack(slots: list[int]) -> list[int]:
-    """One-bit slots in words of 32, from the least significant bit on."""
+    """One-bit slots in words of 16, from the least significant bit on."""
     return [
-        sum(bit << i for i, bit in enumerate(slots[begin : begin + 32]))
-        for begin in range(0, len(slots), 32)
+        sum(bit << i for i, bit in enumerate(slots[begin : begin + 16]))
+        for begin in range(0, len(slots), 16)
     ]

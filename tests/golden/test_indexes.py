@@ -81,16 +81,18 @@ def contents_of(path: Path) -> dict[str, bytes]:
 
 
 def rows_of(index: Index, keys: tuple[str, ...]) -> list[list[int]]:
-    """The signatures of some documents; of slots that are numbers, the low half."""
+    """The signatures of some documents."""
     (file,) = index.path.glob("signatures*.npy")
     rows = np.load(file, allow_pickle=False)
     ids = [index.show(key).document.signature_id for key in keys]
-    return [low_halves(index, rows[number].tolist()) for number in ids if number is not None]
+    return [rows[number].tolist() for number in ids if number is not None]
 
 
 def low_halves(index: Index, slots: list[int]) -> list[int]:
-    is_bits = index.params.slot_bits == 1
-    return slots if is_bits else [slot & 0xFFFF for slot in slots]
+    """What is left of slots of 32 bits; all of words of 32 single bits."""
+    if index.params.slot_bits == 1:
+        return [half for word in slots for half in (word & 0xFFFF, word >> 16)]
+    return [slot & 0xFFFF for slot in slots]
 
 
 def answers(index: Index) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Lshdb:
 
     @staticmethod
     def bucket_keys(signature: list[int], *, bands: int, rows: int) -> list[int]:
-        row = np.array([signature], dtype=np.uint32)
+        row = np.array([signature], dtype=np.uint16)
         return bucket_keys(row, bands=bands, rows=rows)[0].tolist()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from lshdb.arguments import MetricName
 from lshdb.errors import ParameterError
-from lshdb.params.bands import cheapest_banding, choose_width, typical_background
+from lshdb.params.bands import Background, cheapest_banding, choose_width, typical_background
 from lshdb.params.metrics import METRICS, SCHEMES, curve_of
 from lshdb.signatures.family import Family
 from tests.signatures.families import FAMILIES, params_of
@@ -130,6 +130,16 @@ def test_no_other_width_is_cheaper(metric: str, scheme: str) -> None:
     scaled = typical_background(metric, curve_of(scheme, width=1.0), 1000.0 * level)
     again = choose_width(scheme, 1000.0 * level, recall, num_perm, scaled)
     assert again == pytest.approx(1000.0 * width, rel=1e-5)
+
+
+def test_bands_of_one_row_count_what_agrees_by_chance() -> None:
+    """Of a million documents like nothing, 300 share one of 21 slots of 16 bits with a query."""
+    far = Background((0.0,), (1e6,))
+    wide = cheapest_banding(curve_of("fss"), 0.2, 0.99, 256, far)
+    narrow = cheapest_banding(curve_of("fss"), 0.2, 0.99, 128, far)  # where two rows do not fit
+    assert wide is not None and narrow is not None
+    assert (wide.bands, wide.rows) == (113, 2) and (narrow.bands, narrow.rows) == (21, 1)
+    assert narrow.cost == pytest.approx(21 + 1e6 * 21 / 2**16, rel=1e-3)
 
 
 def test_where_no_width_is_enough() -> None:

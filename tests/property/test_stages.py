@@ -141,7 +141,7 @@ def test_rows_of_any_sets_are_the_plain_ones(
     st.integers(1, 12),
     st.integers(1, 6),
     st.integers(0, 3),
-    st.lists(st.lists(st.integers(0, 2**32 - 1), min_size=2, max_size=2), min_size=1, max_size=5),
+    st.lists(st.lists(st.integers(0, 2**16 - 1), min_size=2, max_size=2), min_size=1, max_size=5),
     st.randoms(use_true_random=False),
 )
 def test_keys_are_equal_where_bands_match(
@@ -150,7 +150,7 @@ def test_keys_are_equal_where_bands_match(
     left, right = (
         np.array(
             [[rng.choice(pair) for _ in range(bands * rows + spare)] for pair in values],
-            dtype=np.uint32,
+            dtype=np.uint16,
         )
         for _ in range(2)
     )

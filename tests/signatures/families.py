@@ -47,15 +47,15 @@ def points_of(family: Family, bodies: list[Any]) -> list[Any]:
     return family.points(family.contents(bodies))
 
 
-def slots_of(family: Family, points: list[Any]) -> NDArray[np.uint32]:
+def slots_of(family: Family, points: list[Any]) -> NDArray[np.uint16]:
     """Signatures with one slot a column."""
     rows = family.sign(points)
     assert rows.shape == (len(points), family.params.row_words)
-    assert rows.dtype == np.uint32
-    if family.params.slot_bits == 32:
+    assert rows.dtype == np.uint16
+    if family.params.slot_bits == 16:
         return rows
     words = np.arange(family.params.num_perm)
-    return (rows[:, words // 32] >> (words % 32).astype(np.uint32)) & np.uint32(1)
+    return (rows[:, words // 16] >> (words % 16).astype(np.uint16)) & np.uint16(1)
 
 
 def unit(rng: np.random.Generator, dim: int) -> NDArray[np.float64]:

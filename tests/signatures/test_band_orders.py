@@ -73,7 +73,7 @@ def brute_groups(
 def test_kernel_and_reference_find_what_brute_force_finds(
     tmp_path_factory: pytest.TempPathFactory, seed: int, sizes: list[int], bands: int, kinds: int
 ) -> None:
-    orders = BandOrders({"bands": bands, "rows": 1, "slot_bits": 32})
+    orders = BandOrders({"bands": bands, "rows": 1, "slot_bits": 16})
     keys = some_keys(seed, sum(sizes), bands, kinds)
     parts = np.split(keys, np.cumsum(sizes)[:-1])
     rng = np.random.default_rng(seed)
@@ -220,7 +220,7 @@ def test_a_cell_of_another_place_file_or_order_is_an_error() -> None:
 
 @needs_kernel
 def test_a_file_that_ends_too_early_or_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32})
+    orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 16})
     keys = some_keys(1, 5000, 2, 5000)
     data = bytes(HEADER) + orders.pack(orders.sort(keys)).tobytes()
     path = tmp_path / "order"
@@ -319,8 +319,8 @@ def test_lengths_are_checked() -> None:
 @pytest.mark.parametrize("bands", [1, 16, 128, 200])
 def test_postings_of_rows_are_in_order_of_key_and_signature(bands: int) -> None:
     rng = np.random.default_rng(bands)
-    cut: Cut = {"bands": bands, "rows": 1, "slot_bits": 32}
-    rows = rng.integers(0, 5, (60, bands), dtype=np.uint32)  # few kinds, so that keys come twice
+    cut: Cut = {"bands": bands, "rows": 1, "slot_bits": 16}
+    rows = rng.integers(0, 5, (60, bands), dtype=np.uint16)  # few kinds, so that keys come twice
     hashes = [bytes(one) for one in rng.integers(0, 256, (60, 16), dtype=np.uint8)]
     orders = BandOrders(cut)
     blocks = orders.postings(orders.sorted_rows(rows, hashes), 7)

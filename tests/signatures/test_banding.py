@@ -18,8 +18,8 @@ pytestmark = pytest.mark.fast
 BANDINGS = [(1, 1), (1, 128), (128, 1), (25, 5), (9, 13), (42, 3), (127, 1), (2, 64)]
 
 
-def random_rows(seed: int, n: int, num_perm: int, values: int = 2**32) -> NDArray[np.uint32]:
-    return np.random.default_rng(seed).integers(0, values, (n, num_perm), dtype=np.uint32)
+def random_rows(seed: int, n: int, num_perm: int, values: int = 2**16) -> NDArray[np.uint16]:
+    return np.random.default_rng(seed).integers(0, values, (n, num_perm), dtype=np.uint16)
 
 
 def band_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -37,7 +37,7 @@ def test_the_numbers_of_the_layout() -> None:
 def test_keys_are_the_documented_ones(bands: int, rows: int) -> None:
     signatures = random_rows(bands, 20, 128)
     signatures[0] = 0
-    signatures[1] = 2**32 - 1
+    signatures[1] = 2**16 - 1
     keys = bucket_keys(signatures, bands=bands, rows=rows)
     assert keys.dtype == np.int64
     assert keys.shape == (20, bands)
@@ -70,13 +70,13 @@ def test_buckets_fill_their_32_bits() -> None:
 
 
 def test_the_same_slots_in_another_band_are_in_another_bucket() -> None:
-    signatures = np.full((1, 100), 7, dtype=np.uint32)
+    signatures = np.full((1, 100), 7, dtype=np.uint16)
     keys = bucket_keys(signatures, bands=20, rows=5)
     assert len(np.unique(keys & (2**BUCKET_BITS - 1))) == 20
 
 
 def test_the_order_of_slots_matters() -> None:
-    signatures = np.array([[1, 2, 3], [3, 2, 1], [2, 1, 3], [1, 3, 2]], dtype=np.uint32)
+    signatures = np.array([[1, 2, 3], [3, 2, 1], [2, 1, 3], [1, 3, 2]], dtype=np.uint16)
     assert len(np.unique(bucket_keys(signatures, bands=1, rows=3))) == 4
 
 
@@ -101,7 +101,7 @@ def test_too_few_slots_are_refused() -> None:
 
 @pytest.mark.parametrize(("bands", "rows"), BANDINGS)
 def test_no_rows(bands: int, rows: int) -> None:
-    none = np.empty((0, 128), dtype=np.uint32)
+    none = np.empty((0, 128), dtype=np.uint16)
     assert bucket_keys(none, bands=bands, rows=rows).shape == (0, bands)
     assert matching_bands(none, none, bands=bands, rows=rows).shape == (0, bands)
 
@@ -110,7 +110,7 @@ def test_rows_as_they_lie_in_a_file() -> None:
     """Read-only, little-endian whatever the machine, and not contiguous."""
     signatures = random_rows(6, 30, 128)
     expected = bucket_keys(signatures, bands=25, rows=5)
-    stored = np.frombuffer(signatures.astype("<u4").tobytes(), dtype="<u4").reshape(30, 128)
+    stored = np.frombuffer(signatures.astype("<u2").tobytes(), dtype="<u2").reshape(30, 128)
     assert not stored.flags.writeable
     assert (bucket_keys(stored, bands=25, rows=5) == expected).all()
     assert (bucket_keys(stored[::3], bands=25, rows=5) == expected[::3]).all()
@@ -148,14 +148,17 @@ def test_one_slot_decides() -> None:
     left = random_rows(9, 1, 20)
     for slot in range(20):
         right = left.copy()
-        right[0, slot] ^= 1 << (slot + 3)
+        right[0, slot] ^= 1 << slot % 16
         matching = matching_bands(left, right, bands=4, rows=5)[0].tolist()
         assert matching == [band != slot // 5 for band in range(4)]
 
 
 # Slots of one bit
 
-SHAPES = [(4, 20, 5), (4, 4, 32), (8, 7, 33), (32, 50, 20), (2, 1, 64), (4, 2, 64), (8, 15, 17)]
+SHAPES = [
+    (8, 20, 5), (8, 4, 32), (16, 7, 33), (64, 50, 20), (4, 1, 64), (8, 2, 64), (15, 14, 17),
+    (9, 2, 65), (13, 1, 208), (1, 16, 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "bands", "rows"), SHAPES)
@@ -163,22 +166,21 @@ def test_keys_of_bits_are_those_of_the_words_that_hold_them(
     words: int, bands: int, rows: int
 ) -> None:
     rng = np.random.default_rng(words)
-    signatures = rng.integers(0, 2**32, (5, words), dtype=np.uint32)
+    signatures = rng.integers(0, 2**16, (5, words), dtype=np.uint16)
     keys = bucket_keys(signatures, bands=bands, rows=rows, slot_bits=1)
     for signature, found in zip(signatures.tolist(), keys.tolist(), strict=True):
-        whole = sum(word << 32 * place for place, word in enumerate(signature))
+        slots = [word >> bit & 1 for word in signature for bit in range(16)]
         for band in range(bands):
-            bits = whole >> band * rows & (1 << rows) - 1
-            slots = [bits >> 32 * place & 0xFFFFFFFF for place in range(-(-rows // 32))]
-            assert found[band] == plain.bucket_key(band, slots)
+            of_band = slots[band * rows : (band + 1) * rows]
+            assert found[band] == plain.bucket_key(band, of_band, slot_bits=1)
 
 
 @pytest.mark.parametrize(("words", "bands", "rows"), SHAPES)
 def test_a_bit_that_differs_is_in_its_band_alone(words: int, bands: int, rows: int) -> None:
-    one = np.random.default_rng(1).integers(0, 2**32, (1, words), dtype=np.uint32)
-    for bit in range(32 * words):
+    one = np.random.default_rng(1).integers(0, 2**16, (1, words), dtype=np.uint16)
+    for bit in range(16 * words):
         other = one.copy()
-        other[0, bit // 32] ^= np.uint32(1 << bit % 32)
+        other[0, bit // 16] ^= np.uint16(1 << bit % 16)
         agree = matching_bands(one, other, bands=bands, rows=rows, slot_bits=1)[0].tolist()
         assert agree == [band != bit // rows for band in range(bands)]
 

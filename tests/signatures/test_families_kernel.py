@@ -74,7 +74,7 @@ def test_the_kernel_refuses_what_does_not_fit() -> None:
         good = {
             "hashes": np.zeros(3, dtype=np.uint64), "weights": np.ones(3), "logs": np.zeros(3),
             "lengths": np.array([1, 2]), "num_perm": 4, "keys": np.zeros(12, dtype=np.uint64),
-            "rows": np.zeros((2, 4), dtype=np.uint32),
+            "rows": np.zeros((2, 4), dtype=np.uint16),
         }  # fmt: skip
         return list((good | changes).values())
 
@@ -83,7 +83,7 @@ def test_the_kernel_refuses_what_does_not_fit() -> None:
         ({"weights": np.ones(2)}, "weights has 16 bytes"),
         ({"logs": np.ones(4)}, "logs has 32 bytes"),
         ({"keys": np.zeros(8, dtype=np.uint64)}, "keys has 64 bytes"),
-        ({"rows": np.zeros((1, 4), dtype=np.uint32)}, "rows has 16 bytes"),
+        ({"rows": np.zeros((1, 4), dtype=np.uint16)}, "rows has 8 bytes"),
         ({"lengths": np.array([1, 1])}, "do not sum"),
         ({"lengths": np.array([1, 3])}, "do not sum"),
         ({"lengths": np.array([3, 0])}, "lengths are below 1"),

@@ -64,7 +64,7 @@ def test_a_call_keeps_the_instructions_that_it_began_with() -> None:
     lengths, numbers = np.full(4000, 5, dtype=np.int64), lookup_tables.constants("fss", 128, 1)
 
     def sketched() -> bytes:
-        rows = np.empty((4000, 128), dtype=np.uint32)
+        rows = np.empty((4000, 128), dtype=np.uint16)
         kernel.sketch(hashes, lengths, 0, 128, numbers, rows)
         return rows.tobytes()
 
@@ -175,7 +175,7 @@ class Tokens(list):
             yield token
 
 kernel = compiled
-rows, counts = np.zeros((2, 8), dtype=np.uint32), np.zeros(2, dtype=np.int64)
+rows, counts = np.zeros((2, 8), dtype=np.uint16), np.zeros(2, dtype=np.int64)
 tokens = [f"t{number}" for number in range(3333)]
 numbers = lookup_tables.constants("fss", 8, 1)
 kernel.sign_contents([tokens, Tokens(tokens)], 0, 1, False, 0, 8, numbers, rows, counts)
@@ -187,6 +187,6 @@ def test_sizes_whose_product_is_no_number_are_refused() -> None:
     """2^52 lengths times 4,096 slots would be rows of 0 bytes, in 64 bits."""
     memory = np.ones(4, dtype=np.int64)
     lengths = (ctypes.c_char * 2**55).from_address(memory.ctypes.data)  # more than there are
-    numbers, nothing = np.zeros(8192, dtype=np.uint64), np.zeros(0, dtype=np.uint32)
+    numbers, nothing = np.zeros(8192, dtype=np.uint64), np.zeros(0, dtype=np.uint16)
     with pytest.raises(ValueError, match="rows has 0 bytes"):
         kernel.sketch(numbers[:0], lengths, 0, 4096, numbers, nothing)

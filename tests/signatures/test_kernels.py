@@ -58,7 +58,7 @@ def levels() -> list[str]:
 
 
 def reference(texts: list[str], scheme: str, num_perm: int, **shingling: object):  # type: ignore[no-untyped-def]
-    rows = np.zeros((len(texts), num_perm), dtype=np.uint32)
+    rows = np.zeros((len(texts), num_perm), dtype=np.uint16)
     counts = np.zeros(len(texts), dtype=np.int64)
     for place, text in enumerate(texts):
         hashes = shingle_hashes(text, **shingling)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def test_a_text_of_megabytes_as_its_sorted_hashes() -> None:
             [text], unit="char", k=9, bag=False, scheme=scheme, num_perm=128, seed=5
         )
         lengths = np.array([len(whole)])
-        row = np.empty((1, 128), dtype=np.uint32)
+        row = np.empty((1, 128), dtype=np.uint16)
         numbers = lookup_tables.constants(scheme, 128, 5)
         kernel.sketch(whole, lengths, lookup_tables.SCHEMES[scheme], 128, numbers, row)
         assert counts[0] == len(whole)
@@ -297,9 +297,9 @@ def test_two_texts_are_compared_by_their_shingles(left: str, right: str, bag: bo
 def test_rows_are_compared_as_the_reference_does(level: str) -> None:
     rng = np.random.default_rng(4)
     for num_perm, bands, height in ((1, 1, 1), (7, 2, 3), (128, 16, 6), (255, 255, 1), (90, 1, 90)):
-        left_rows = rng.integers(0, 2, (40, num_perm), dtype=np.uint32)
+        left_rows = rng.integers(0, 2, (40, num_perm), dtype=np.uint16)
         right_rows = left_rows[rng.integers(0, 40, 30)] ^ (rng.random((30, num_perm)) < 0.1)
-        right_rows = right_rows.astype(np.uint32)
+        right_rows = right_rows.astype(np.uint16)
         left, right = rng.integers(0, 40, 200), rng.integers(0, 30, 200)
         kernel.use_level(level)
         found = compare_rows(left_rows, left, right_rows, right, bands=bands, rows=height)
@@ -317,13 +317,21 @@ def test_rows_are_compared_as_the_reference_does(level: str) -> None:
 @pytest.mark.parametrize("level", levels() if kernel else [])
 def test_rows_of_bits_are_compared_as_the_reference_does(level: str) -> None:
     rng = np.random.default_rng(5)
-    shapes = ((1, 1, 1), (1, 4, 7), (3, 2, 33), (8, 3, 70), (9, 255, 1), (64, 100, 20), (4, 1, 128))
+    shapes = (
+        (1, 1, 1),
+        (2, 4, 7),
+        (6, 2, 33),
+        (16, 3, 70),
+        (17, 255, 1),
+        (128, 100, 20),
+        (9, 1, 129),
+    )
     for words, bands, height in shapes:
-        left_rows = rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+        left_rows = rng.integers(0, 2**16, (40, words), dtype=np.uint16)
         flipped = rng.random((30, words)) < 0.3
-        flips = np.uint32(1) << rng.integers(0, 32, (30, words), dtype=np.uint32)
+        flips = np.uint16(1) << rng.integers(0, 16, (30, words), dtype=np.uint16)
         origin = rng.integers(0, 40, 30)
-        right_rows = left_rows[origin] ^ np.where(flipped, flips, np.uint32(0))
+        right_rows = left_rows[origin] ^ np.where(flipped, flips, np.uint16(0))
         left, right = rng.integers(0, 40, 200), rng.integers(0, 30, 200)
         left[:30], right[:30] = origin, np.arange(30)  # some of these agree in whole bands
         cut = {"bands": bands, "rows": height, "slot_bits": 1}
@@ -365,7 +373,7 @@ def test_sketches_of_every_size_at_every_level() -> None:
             expected = reference_sketch(scheme, hashes, lengths, num_perm, 2)
             for level in levels():
                 kernel.use_level(level)
-                rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+                rows = np.empty((len(lengths), num_perm), dtype=np.uint16)
                 numbers = lookup_tables.constants(scheme, num_perm, 2)
                 kernel.sketch(hashes, lengths, number, num_perm, numbers, rows)
                 assert np.array_equal(rows, expected), (scheme, num_perm, level)
@@ -374,13 +382,16 @@ def test_sketches_of_every_size_at_every_level() -> None:
 
 def test_bucket_keys_equal_the_reference() -> None:
     rng = np.random.default_rng(2)
-    rows = rng.integers(0, 2**32, (300, 255), dtype=np.uint32)
-    for bands, height in ((1, 1), (16, 6), (255, 1), (1, 255), (35, 7)):
+    rows = rng.integers(0, 2**16, (300, 255), dtype=np.uint16)
+    cuts = ((1, 1, 16), (16, 6, 16), (255, 1, 16), (1, 255, 16), (35, 7, 16), (50, 5, 16))
+    of_bits = ((1, 1, 1), (255, 16, 1), (1, 4080, 1), (63, 64, 1), (62, 65, 1), (200, 20, 1))
+    for bands, height, slot_bits in (*cuts, *of_bits):
+        cut = {"bands": bands, "rows": height, "slot_bits": slot_bits}
         keys = np.empty((300, bands), dtype=np.int64)
-        kernel.bucket_keys(rows, 255, bands, height, keys)
-        expected = reference_keys(rows, bands, height)
+        kernel.bucket_keys(rows, 255, slot_bits, bands, height, keys)
+        expected = reference_keys(rows, bands, height, slot_bits)
         assert np.array_equal(keys, expected)
-        assert np.array_equal(bucket_keys(rows[::2], bands=bands, rows=height), expected[::2])
+        assert np.array_equal(bucket_keys(rows[::2], **cut), expected[::2])
 
 
 @settings(max_examples=100, deadline=None)
@@ -451,19 +462,19 @@ def check_sorted(words: list[str]) -> None:
 def bucket_case(slot_bits: int) -> tuple[Any, ...]:
     """Rows of few values, so that many bands agree, and buckets of all sizes."""
     rng = np.random.default_rng(slot_bits)
-    bands, height, words = (6, 3, 20) if slot_bits == 32 else (7, 9, 2)
-    rows = (rng.random((40, words)) < 0.2).astype(np.uint32)
+    bands, height, words = (6, 3, 20) if slot_bits == 16 else (7, 9, 4)
+    rows = (rng.random((40, words)) < 0.2).astype(np.uint16)
     if slot_bits == 1:
-        rows = rng.integers(0, 2**32, (40, words), dtype=np.uint32)
-        rows &= rng.integers(0, 2**32, (40, words), dtype=np.uint32)
-        rows &= rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+        rows = rng.integers(0, 2**16, (40, words), dtype=np.uint16)
+        rows &= rng.integers(0, 2**16, (40, words), dtype=np.uint16)
+        rows &= rng.integers(0, 2**16, (40, words), dtype=np.uint16)
     sizes = np.array([0, 1, 2, 3, 9, 17, 2, 2], dtype=np.int64)
     of_band = rng.integers(0, bands + 1, len(sizes))
     members = np.concatenate([rng.permutation(40)[:size] for size in sizes])
     return rows, of_band, sizes, members, {"bands": bands, "rows": height, "slot_bits": slot_bits}
 
 
-@pytest.mark.parametrize("slot_bits", [32, 1])
+@pytest.mark.parametrize("slot_bits", [16, 1])
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("is_file", [False, True])
 @pytest.mark.parametrize("way", ["compiled", "reference"])
@@ -475,7 +486,7 @@ def test_pairs_of_buckets_are_compared_as_one_by_one(
     if way == "reference":
         use_reference(monkeypatch)
     rows, of_band, sizes, members, cut = bucket_case(slot_bits)
-    slots = rows.shape[1] * (32 // slot_bits if slot_bits == 1 else 1)
+    slots = rows.shape[1] * (16 // slot_bits)
     suffices = np.arange(slots + 1) >= slots * 0.55
     ends = np.cumsum(sizes)
     marks = np.random.default_rng(4).random(len(members)) < 0.7
@@ -517,13 +528,13 @@ def test_pairs_of_buckets_are_compared_as_one_by_one(
 
 def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> None:
     """More members than the kernel keeps rows of: each pair whose rows have one place is there."""
-    n, words = 400, 1100  # of this size 256 are kept
+    n, words = 400, 2200  # of this size 256 are kept
     rng = np.random.default_rng(8)
-    rows = rng.integers(0, 3, (n, words), dtype=np.uint32)
+    rows = rng.integers(0, 3, (n, words), dtype=np.uint16)
     path = tmp_path / "rows"
     path.write_bytes(rows.tobytes())
     buckets = np.zeros(1, np.int64), np.array([n]), np.arange(n), np.ones(n, bool)
-    suffices = np.arange(words + 1) >= words * 0.36
+    suffices = np.arange(words + 1) >= words * 0.35
     how: Any = {"bands": 50, "rows": 2, "later": True, "decided": None}
     expected = first_agreements(buckets, (rows, 0, n), words, suffices, **how)
     with path.open("rb") as file:
@@ -532,7 +543,7 @@ def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> Non
 
 
 def test_members_and_rows_that_are_not_there() -> None:
-    rows, of_band, sizes, members, cut = bucket_case(32)
+    rows, of_band, sizes, members, cut = bucket_case(16)
     marks, suffices = np.ones(len(members), dtype=bool), np.ones(21, dtype=bool)
     how = {**cut, "later": False, "decided": None}
     for place, wrong in ((3, 40), (3, -1), (30, 2**62), (30, -(2**63))):
@@ -578,7 +589,7 @@ def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
 
 
 NUMBERS = np.zeros(256, dtype=np.uint64)
-ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
+ROW, COUNT = np.zeros((1, 128), dtype=np.uint16), np.zeros(1, dtype=np.int64)
 SMALL, COUNTS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint16)
 MARKED = COUNT, np.ones(1, dtype=np.uint8)
 YES = np.ones(129, dtype=bool)
@@ -656,10 +667,13 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("sketch", (NUMBERS, np.array([-1]), 0, 128, NUMBERS, ROW)),
         ("sketch", (NUMBERS, np.array([255]), 0, 128, NUMBERS, ROW)),
         ("sketch", (NUMBERS, np.array([256]), 0, 128, NUMBERS[:5], ROW)),
-        ("bucket_keys", (ROW, 128, 2, 65, np.zeros(2, dtype=np.int64))),
-        ("bucket_keys", (ROW, 128, 0, 1, np.zeros(2, dtype=np.int64))),
-        ("bucket_keys", (ROW, 128, 2, 6, np.zeros(3, dtype=np.int64))),
-        ("bucket_keys", (ROW, 127, 2, 6, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 16, 2, 65, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 16, 0, 1, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 16, 2, 6, np.zeros(3, dtype=np.int64))),
+        ("bucket_keys", (ROW, 127, 16, 2, 6, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 1, 2, 1025, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 8, 2, 6, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 8193, 1, 2, 6, np.zeros(2, dtype=np.int64))),
         ("sign_contents", ([["x", 1]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("sign_contents", ([["x", "\ud800"]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("count_common", (b"123", b"12345678")),
@@ -669,14 +683,14 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("compare_rows", (ROW, SMALL, ROW, COUNT, 128, 2, 6, SMALL, SMALL, SMALL)),
         ("count_common", (memoryview(bytes(17))[1:], bytes(8))),
         ("sketch", (NUMBERS, np.array([256]), 0, 128, memoryview(bytes(2049))[1:], ROW)),
-        ("count_in_rows", (ROW, ROW, 0, 32, 1, 0, COUNTS)),
-        ("count_in_rows", (ROW, ROW, 4097, 32, 1, 0, COUNTS)),
-        ("count_in_rows", (ROW[:0], ROW[:0], 2048, 1, 0, 0, COUNTS[:0])),
+        ("count_in_rows", (ROW, ROW, 0, 16, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 4097, 16, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW[:0], ROW[:0], 4096, 1, 0, 0, COUNTS[:0])),
         ("count_in_rows", (ROW, ROW, 128, 2, 1, 0, COUNTS)),
-        ("count_in_rows", (ROW, ROW, 128, 32, 1, 1, COUNTS)),
-        ("count_in_rows", (ROW, ROW, 128, 32, 1, -1, COUNTS)),
-        ("count_in_rows", (ROW, ROW, 128, 32, 2**62, 0, COUNTS)),
-        ("count_in_rows", (ROW, np.zeros((2, 128), np.uint32), 128, 32, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 16, 1, 1, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 16, 1, -1, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 16, 2**62, 0, COUNTS)),
+        ("count_in_rows", (ROW, np.zeros((2, 128), np.uint16), 128, 16, 1, 0, COUNTS)),
         ("rank_counts", (COUNTS, -1, COUNT)),
         ("rank_counts", (COUNTS, 2**16, COUNT)),
         ("rank_counts", (COUNTS, 0, SMALL)),
@@ -700,9 +714,9 @@ def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
     """Rows written over the lengths: the second length is then some hash or other."""
     lengths = np.array([4, 5], dtype=np.int64)
     hashes, numbers = np.arange(9, dtype=np.uint64), lookup_tables.constants("fss", 2, 1)
-    both = np.concatenate([lengths, lengths]).view(np.uint32)
+    both = np.concatenate([lengths, lengths]).view(np.uint16)
     with pytest.raises(ValueError, match="lengths changed"):
-        kernel.sketch(hashes, both[:4], 0, 2, numbers, both[2:6])
+        kernel.sketch(hashes, both[:8], 0, 2, numbers, both[4:8])
 
 
 def work_for_long(name: str) -> Callable[[], object]:
@@ -714,9 +728,9 @@ def work_for_long(name: str) -> Callable[[], object]:
     hashes = np.sort(rng.integers(0, 2**63, 4_000_000).astype(np.uint64))
     unsorted = rng.integers(0, 2**63, 12_000_000 if name == "a table of sets" else 1, np.uint64)
     numbers = lookup_tables.constants("universal", num_perm, 1)
-    row, one = np.zeros((1, num_perm), np.uint32), np.zeros(1, np.int64)
+    row, one = np.zeros((1, num_perm), np.uint16), np.zeros(1, np.int64)
     pairs = rng.integers(0, 256, (2, n))
-    rows = rng.integers(0, 2, (256, num_perm)).astype(np.uint32)
+    rows = rng.integers(0, 2, (256, num_perm)).astype(np.uint16)
     equal = [np.zeros(n, np.int32) for _ in range(3)]
     some, many = hashes[:n].copy(), np.zeros(200, np.int64)
 
@@ -737,15 +751,15 @@ def work_for_long(name: str) -> Callable[[], object]:
             rows, pairs[0], rows, pairs[1], num_perm, 255, 16, *equal
         ),
         "keys": lambda: kernel.bucket_keys(
-            np.zeros((20_000, num_perm), np.uint32), num_perm, 255, 16,
-            np.zeros((20_000, 255), np.int64),
+            np.zeros((60_000, 1024), np.uint16), 1024, 16, 255, 4,
+            np.zeros((60_000, 255), np.int64),
         ),
         "texts": lambda: kernel.shingle_texts([text[:100_000]] * 200, 1, 9, False, many),
         "sets": lambda: kernel.compare_sets(
             [hashes], np.array([[0, 0, len(hashes)]]), *np.zeros((3, 200), np.int64)
         ),
         "all rows": lambda: kernel.count_in_rows(
-            rows, np.tile(rows, (40, 1)), num_perm, 32, 40 * 256, 0,
+            rows, np.tile(rows, (40, 1)), num_perm, 16, 40 * 256, 0,
             np.zeros((256, 40 * 256), np.uint16),
         ),
         "a table of sets": lambda: kernel.table_sets(

@@ -41,7 +41,7 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
     for num_perm in (7, 128):
         for scheme, number in lookup_tables.SCHEMES.items():
             constants = lookup_tables.constants(scheme, num_perm, 1)
-            rows = np.zeros((2, len(TEXTS), num_perm), dtype=np.uint32)
+            rows = np.zeros((2, len(TEXTS), num_perm), dtype=np.uint16)
             counts = np.zeros((2, len(TEXTS)), dtype=np.int64)
             for each, kernel in enumerate((portable, compiled)):
                 kernel.sign_contents(

@@ -20,7 +20,7 @@ from tests.without_kernel import reference_agreement, reference_keys
 
 kernel = compiled
 NUMBERS = lookup_tables.constants("fss", 128, 1)
-ROW = np.zeros(128, dtype=np.uint32)
+ROW = np.zeros(128, dtype=np.uint16)
 IDS = np.zeros(1, dtype=np.int64)
 TEXTS = st.one_of(
     st.text(max_size=60),
@@ -67,7 +67,7 @@ def test_texts(
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_rows_in_memory_and_in_a_file(tmp_path: Path, in_memory: bool) -> None:
     rng = np.random.default_rng(2)
-    rows = rng.integers(0, 2, (500, 24)).astype(np.uint32)
+    rows = rng.integers(0, 2, (500, 24)).astype(np.uint16)
     query = rows[17]
     ids = rng.integers(0, 500, 700)
     expected = reference_agreement(np.repeat(query[None], 500, 0), rows, bands=4, rows=6)
@@ -97,7 +97,7 @@ def test_rows_in_memory_and_in_a_file(tmp_path: Path, in_memory: bool) -> None:
 
 def test_a_file_that_ends_too_early_or_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    path.write_bytes(bytes(128 * 4 * 3 - 1))
+    path.write_bytes(bytes(128 * 2 * 3 - 1))
     with open(path, "rb") as file:
         arguments = (file.fileno(), 0, 3, 128, 4, 6, False)
         assert len(kernel.compare_found(ROW, np.arange(2), 0, *arguments)) == 2

@@ -27,13 +27,13 @@ SHAPES = [(1, 3, 40), (2, 1, 1), (7, 2, 300), (8, 5, 129), (9, 1, 0), (31, 0, 9)
 
 def like(rng: np.random.Generator, n: int, words: int) -> np.ndarray:
     """Rows of which many slots are equal, by words and by bits."""
-    shared = rng.integers(0, 2**32, words, dtype=np.uint32)
+    shared = rng.integers(0, 2**16, words, dtype=np.uint16)
     changed = rng.random((n, words)) < 0.4
-    return np.where(changed, rng.integers(0, 2**32, (n, words), dtype=np.uint32), shared)
+    return np.where(changed, rng.integers(0, 2**16, (n, words), dtype=np.uint16), shared)
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("slot_bits", [1, 32])
+@pytest.mark.parametrize("slot_bits", [1, 16])
 @pytest.mark.parametrize("level", levels() if kernel else [])
 def test_all_rows_are_counted_as_the_reference_does(level: str, slot_bits: int) -> None:
     rng = np.random.default_rng(6)
@@ -53,12 +53,12 @@ def test_all_rows_are_counted_as_the_reference_does(level: str, slot_bits: int) 
 
 @pytest.mark.fast
 def test_rows_of_the_most_bits_and_of_none_in_common_are_counted() -> None:
-    """Sums of bytes are emptied before they are full, and 65,504 slots still have a count."""
-    for words in (31 * 8, 31 * 8 + 9, 2047):
-        row = np.zeros((1, words), dtype=np.uint32)
+    """Sums of bytes are emptied before they are full, and 65,520 slots still have a count."""
+    for words in (31 * 16, 31 * 16 + 17, 4095):
+        row = np.zeros((1, words), dtype=np.uint16)
         counts = np.zeros((1, 2), dtype=np.uint16)
         count_in_rows(row, np.concatenate([row, ~row]), slot_bits=1, counts=counts)
-        assert counts.tolist() == [[32 * words, 0]]
+        assert counts.tolist() == [[16 * words, 0]]
 
 
 @pytest.mark.fast
@@ -85,12 +85,12 @@ def test_ties_are_in_order_of_id_also_where_the_room_ends() -> None:
 
 @pytest.mark.fast
 def test_the_reference_refuses_what_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    row, counts = np.zeros((1, 4), dtype=np.uint32), np.zeros((1, 2), dtype=np.uint16)
-    wide = np.zeros((1, 2048), dtype=np.uint32)
+    row, counts = np.zeros((1, 4), dtype=np.uint16), np.zeros((1, 2), dtype=np.uint16)
+    wide = np.zeros((1, 4096), dtype=np.uint16)
     for _ in range(2):
         for first in (-1, 2, 9):
             with pytest.raises(ValueError, match="outside"):
-                count_in_rows(row, row, slot_bits=32, counts=counts, first=first)
+                count_in_rows(row, row, slot_bits=16, counts=counts, first=first)
         with pytest.raises(ValueError, match=r"out of range|too many"):
             count_in_rows(wide, wide, slot_bits=1, counts=counts)
         use_reference(monkeypatch)

@@ -32,7 +32,7 @@ def test_arithmetic_is_exact_at_the_edges() -> None:
     elements = np.array(ELEMENTS, dtype=np.uint64)
     rows = minhash.universal_sketch(elements, ones, np.concatenate(drawn))
     for x, row in zip(ELEMENTS, rows.tolist(), strict=True):
-        assert row == [(a * x + b) % P % 2**32 for a, b in functions], x
+        assert row == [(a * x + b) % P % 2**16 for a, b in functions], x
 
 
 def test_arithmetic_is_exact_for_random_numbers() -> None:
@@ -45,7 +45,7 @@ def test_arithmetic_is_exact_for_random_numbers() -> None:
         np.array(elements, dtype=np.uint64), ones, np.concatenate(drawn)
     )
     for x, row in zip(elements, rows.tolist(), strict=True):
-        assert row == [(a * x + b) % P % 2**32 for a, b in functions]
+        assert row == [(a * x + b) % P % 2**16 for a, b in functions]
 
 
 @pytest.mark.parametrize("level", levels() if kernel else [])
@@ -66,10 +66,10 @@ def test_arithmetic_is_exact_in_every_slot_at_every_level(level: str, num_perm: 
             for b in low:
                 numbers[-1] = b
                 drawn[-1] = (P - 1, b)
-                row = np.empty((1, num_perm), dtype=np.uint32)
+                row = np.empty((1, num_perm), dtype=np.uint16)
                 element, length = np.array([x], dtype=np.uint64), np.array([1])
                 kernel.sketch(element, length, 1, num_perm, numbers, row)
-                assert row[0].tolist() == [(a * x + b) % P % 2**32 for a, b in drawn], (x, drawn)
+                assert row[0].tolist() == [(a * x + b) % P % 2**16 for a, b in drawn], (x, drawn)
     finally:
         kernel.use_level()
 
@@ -79,7 +79,7 @@ def test_elements_that_are_the_same_modulo_the_prime(x: int) -> None:
     sets = [np.array([value], dtype=np.uint64) for value in (x, x % P)]
     rows = sign(sets, scheme="universal", num_perm=128, seed=1)
     assert (rows[0] == rows[1]).all()
-    expected = [(a * x + b) % P % 2**32 for a, b in plain.universal_functions(128, 1)]
+    expected = [(a * x + b) % P % 2**16 for a, b in plain.universal_functions(128, 1)]
     assert rows[0].tolist() == expected
 
 

@@ -124,7 +124,7 @@ def plain_slot(elements: list[tuple[int, float]], seed: int, slot: int) -> int:
         t = math.floor(math.log(weight) / r + b)
         rank = math.log(c) - r * (t - b + 1)
         if best is None or rank < best[0]:
-            best = rank, mix64((x + t * GOLDEN) % 2**64) % 2**32
+            best = rank, mix64((x + t * GOLDEN) % 2**64) % 2**16
     assert best is not None
     return best[1]
 

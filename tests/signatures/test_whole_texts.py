@@ -194,7 +194,7 @@ def arguments(n: int, texts: list[Any]) -> dict[str, Any]:
         "segment": segment, "whole": normalise, "kinds": kinds, "learn": learn, "person": b"text",
         "unit": 0, "k": 1, "bag": False, "scheme": 0, "num_perm": 8,
         "constants": lookup_tables.constants("fss", 8, 1), "hashes": bytearray(16 * n),
-        "unassigned": np.zeros(n, dtype=np.int64), "rows": np.zeros((n, 8), dtype=np.uint32),
+        "unassigned": np.zeros(n, dtype=np.int64), "rows": np.zeros((n, 8), dtype=np.uint16),
         "counts": np.zeros(n, dtype=np.int64),
     }  # fmt: skip
 
@@ -218,7 +218,7 @@ def test_texts_that_are_normalised_already() -> None:
         ({"kinds": bytearray(5)}, ValueError, "kinds has 5 bytes"),
         ({"hashes": bytearray(15)}, ValueError, "hashes has 15 bytes"),
         ({"unassigned": np.zeros(2, dtype=np.int64)}, ValueError, "unassigned has 16 bytes"),
-        ({"rows": np.zeros(7, dtype=np.uint32)}, ValueError, "rows has 28 bytes"),
+        ({"rows": np.zeros(7, dtype=np.uint16)}, ValueError, "rows has 14 bytes"),
         ({"counts": np.zeros(0, dtype=np.int64)}, ValueError, "counts has 0 bytes"),
         ({"num_perm": 0}, ValueError, "num_perm is out of range"),
         ({"unit": 9}, ValueError, "unit or k"),

@@ -209,7 +209,7 @@ def test_large_buckets_with_many_members_in_common_are_taken_as_one(
 def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     params = CreateOptions(threshold=0.8).params()
     rng = np.random.default_rng(1)
-    kinds = rng.integers(2**32, size=(3, params.row_words), dtype=np.uint32)
+    kinds = rng.integers(2**16, size=(3, params.row_words), dtype=np.uint16)
     ids = rng.permutation(30)
     rows = kinds[ids % 3]
     batch = pa.RecordBatch.from_arrays(

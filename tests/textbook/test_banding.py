@@ -68,7 +68,7 @@ def test_section_3_4_1_columns_meet_in_a_bucket_if_a_band_agrees() -> None:
         "third": [[0, 2, 1], [1, 3, 0], [1, 1, 1]],
         "other": [[7, 7, 7], [0, 2, 1], [8, 8, 8]],
     }
-    rows = np.array([np.concatenate(bands[name]) for name in bands], dtype=np.uint32)
+    rows = np.array([np.concatenate(bands[name]) for name in bands], dtype=np.uint16)
     keys = bucket_keys(rows, bands=3, rows=3)
     shared = {
         (one, other): (keys[one] == keys[other]).tolist()
@@ -87,8 +87,8 @@ def test_section_3_4_1_columns_meet_in_a_bucket_if_a_band_agrees() -> None:
 def test_section_3_4_2_the_curve_by_drawing_signatures() -> None:
     """20,000 pairs of random rows with equal slots at .5: .470 of them share a bucket."""
     random = np.random.default_rng(3)
-    one = random.integers(0, 2**32, (20_000, 100), dtype=np.uint32)
-    other = np.where(random.random(one.shape) < 0.5, one, one + np.uint32(1))
+    one = random.integers(0, 2**16, (20_000, 100), dtype=np.uint16)
+    other = np.where(random.random(one.shape) < 0.5, one, one + np.uint16(1))
     found = matching_bands(one, other, bands=20, rows=5).any(axis=1).mean()
     deviation = (0.470 * 0.530 / len(one)) ** 0.5
     assert abs(found - candidate_probability(0.5, 20, 5)) < 4 * deviation

@@ -29,7 +29,7 @@ def _similarity(one: Sequence[int], other: Sequence[int]) -> float:
 
 def _agreement(signatures: Sequence[Sequence[int]], one: int, other: int) -> float:
     """Return the share of equal slots of two columns of a signature matrix."""
-    rows = np.ascontiguousarray(np.array(signatures, dtype=np.uint32).T)
+    rows = np.ascontiguousarray(np.array(signatures, dtype=np.uint16).T)
     slots = rows.shape[1]
     found = compare_rows(rows, np.array([one]), rows, np.array([other]), bands=slots, rows=1)
     return float(found.equal[0] / slots)

@@ -244,7 +244,7 @@ class Evidence:
 
     def signatures(
         self, documents: Iterable[StoredDocument], texts: dict[int, Text]
-    ) -> dict[int, NDArray[np.uint32]]:
+    ) -> dict[int, NDArray[np.uint16]]:
         """Return the rows of signatures in damaged blocks that are proved, by old signature id.
 
         Parameters
@@ -254,7 +254,7 @@ class Evidence:
         texts : dict
             Their texts or vectors by doc_id, proved; empty if those are not stored.
         """
-        proved: dict[int, NDArray[np.uint32]] = {}
+        proved: dict[int, NDArray[np.uint16]] = {}
         readable = []
         for document in documents:
             if document.doc_id in texts:
@@ -274,7 +274,7 @@ class Evidence:
                 self._vouch(document, proved)
         return proved
 
-    def _vouch(self, document: StoredDocument, proved: dict[int, NDArray[np.uint32]]) -> None:
+    def _vouch(self, document: StoredDocument, proved: dict[int, NDArray[np.uint16]]) -> None:
         """Take a row as it is if every slot of it is in a band, and every band has its posting.
 
         A bucket key is a hash of 32 bits of the band's slots: a row that differs is not taken.

@@ -397,7 +397,7 @@ class Rebuild:
     def _write_signatures(
         self,
         transaction: WriteTransaction,
-        rows: dict[int, NDArray[np.uint32]],
+        rows: dict[int, NDArray[np.uint16]],
         firsts: dict[int, StoredDocument],
         texts: dict[int, Text],
     ) -> None:
@@ -411,7 +411,7 @@ class Rebuild:
         if more > 0:
             self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
         self._new_ids[olds] = ids
-        stacked = np.stack([rows[old] for old in olds]).astype(np.uint32)
+        stacked = np.stack([rows[old] for old in olds]).astype(np.uint16)
         parts = [stacked]
         if self._params.keeps_vectors:
             parts.append(np.stack([texts[firsts[old].doc_id].body for old in olds]))

@@ -45,7 +45,7 @@ def npy_header(type_: str, shape: tuple[int, ...]) -> bytes:
     Parameters
     ----------
     type_ : str
-        As NumPy writes it: ``<u4``.
+        As NumPy writes it: ``<u2``.
     shape : tuple of int
         At least two numbers.
     """
@@ -63,7 +63,7 @@ class RowLayout:
     ----------
     kind : {"signature", "vector"}
     type : str
-        Type of their numbers, little-endian, as NumPy writes it: ``<u4``.
+        Type of their numbers, little-endian, as NumPy writes it: ``<u2``.
     n_columns : int
         Numbers per row.
     """
@@ -98,7 +98,7 @@ class RowLayout:
 
 def row_layouts(params: IndexParams) -> tuple[RowLayout, ...]:
     """Return the layouts of the signature file and, if there is one, the vector file."""
-    signatures = RowLayout("signature", "<u4", params.row_words)
+    signatures = RowLayout("signature", "<u2", params.row_words)
     if not params.keeps_vectors:
         return (signatures,)
     return signatures, RowLayout("vector", _TYPES[params.dtype], params.vector_columns)
@@ -113,7 +113,7 @@ def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
     try:
         return row_layouts(IndexParams(**parameters))
     except (ParameterError, TypeError):
-        return (RowLayout("signature", "<u4", 1),)
+        return (RowLayout("signature", "<u2", 1),)
 
 
 BLOCK_ROWS = 1024

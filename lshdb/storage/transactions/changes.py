@@ -73,13 +73,13 @@ class WriteTransaction:
         self.mark: str | None = None
 
     def append_signatures(
-        self, rows: NDArray[np.uint32], vectors: NDArray[Any] | None = None
+        self, rows: NDArray[np.uint16], vectors: NDArray[Any] | None = None
     ) -> None:
         """Write and sync signature rows; they get the ids from ``n_signatures`` on.
 
         Parameters
         ----------
-        rows : ndarray of uint32, shape (n, row_words)
+        rows : ndarray of uint16, shape (n, row_words)
         vectors : ndarray, shape (n, vector_columns), optional
             What was signed, in the index's dtype; given where vectors are kept, and only there.
         """
