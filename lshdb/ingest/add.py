@@ -35,7 +35,7 @@ from lshdb.documents import (
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
 from lshdb.ingest import add_sizes
 from lshdb.ingest.add_result import AddResult
-from lshdb.ingest.ahead import Ahead, Part
+from lshdb.ingest.ahead import Ahead, BatchPart
 from lshdb.ingest.batch import Batch, Contents, hash_bodies
 from lshdb.ingest.cut_documents import cut_document
 from lshdb.ingest.pipeline import (
@@ -356,7 +356,7 @@ class _Filling:
         self._family = family
         self._ahead = ahead
         self._is_dense = family.params.kind.is_dense
-        self._parts: list[Part] = []
+        self._parts: list[BatchPart] = []
         self._part_start = 0
         self._part_weight = self._weight = 0
         self._is_plain = True

@@ -34,10 +34,10 @@ from lshdb.signatures.family import Family, SignedTexts
 from lshdb.storage.tables.bodies import BodyCodec, raw_body, train_dictionary
 from lshdb.threads import Task, Workers
 
-__all__ = ["Ahead", "Part"]
+__all__ = ["Ahead", "BatchPart"]
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """Neighbouring documents of a batch that are worked on together.
 
     Attributes
@@ -98,7 +98,7 @@ class Ahead:
         """Whether threads have done all that they were given, so that they wait for more."""
         return self._threads.is_idle
 
-    def begin(self, bodies: list[Any], *, are_plain: bool) -> Part:
+    def begin(self, bodies: list[Any], *, are_plain: bool) -> BatchPart:
         """Begin to work on the bodies of some documents; those of plain blocks need no look."""
         is_plain = (are_plain and self._family.takes_texts) or all(map(self._is_plain, bodies))
         work: Callable[[list[Any]], tuple[HashedBodies, SignedTexts | None]]
@@ -106,9 +106,9 @@ class Ahead:
             work = self._sign if is_plain else self._pack
         else:
             work = _hash_texts if is_plain else _hash
-        return Part(len(bodies), self._threads.submit(work, bodies))
+        return BatchPart(len(bodies), self._threads.submit(work, bodies))
 
-    def complete(self, batch: Batch, parts: list[Part]) -> None:
+    def complete(self, batch: Batch, parts: list[BatchPart]) -> None:
         """Fill the columns of a batch that follow from its bodies, all of which are in parts.
 
         Bodies are let go of where nothing more is needed of them; so are the parts.

@@ -16,7 +16,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.documents.formats.http_answers import Answer, page_text
+from lshdb.documents.formats.http_answers import HttpAnswer, page_text
 from lshdb.documents.formats.objects import NoDocumentError
 
 pytestmark = pytest.mark.fast
@@ -30,7 +30,7 @@ CHUNKS = b"10;x=y\r\n%s\r\n%x\r\n%s\r\n" % (TEXT[:16], len(TEXT) - 16, TEXT[16:]
 
 
 def content(body: bytes, *fields: bytes, limit: int = 10_000, end: bytes = b"\r\n") -> bytes:
-    answer = Answer.of(end.join([b"HTTP/1.1 200 OK", *fields, b""]) + end + body)
+    answer = HttpAnswer.of(end.join([b"HTTP/1.1 200 OK", *fields, b""]) + end + body)
     assert answer is not None and answer.status == 200
     return answer.content(limit)
 
@@ -144,11 +144,11 @@ def test_what_was_packed_comes_out(body: bytes, encodings: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_is_taken_apart(block: bytes, status: int, body: bytes) -> None:
-    answer = Answer.of(block)
+    answer = HttpAnswer.of(block)
     assert answer is not None
     assert (answer.status, answer.body) == (status, body)
     assert answer.fields[b"content-type"].startswith(b"text/html")
-    assert Answer.of(b"ICY 200 OK\r\n\r\n") is None
+    assert HttpAnswer.of(b"ICY 200 OK\r\n\r\n") is None
 
 
 SAMPLES = {

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from lshdb.documents.blocks import Item
 from lshdb.documents.formats.arrow_pieces import (
-    StoredBatch,
+    EncodedBatch,
     can_be_cut,
     pieces_of,
     stored_batches,
@@ -127,7 +127,7 @@ def ipc_batches(
     yield from read_batches(open_ipc(ipc, content, columns))
 
 
-def _sizes(descriptor: int, batch: StoredBatch) -> tuple[int, int]:
+def _sizes(descriptor: int, batch: EncodedBatch) -> tuple[int, int]:
     """Return the bytes of a batch once decompressed, and on disk."""
     n_stored = sum(length for _, length in batch.buffers)
     if batch.codec is None:

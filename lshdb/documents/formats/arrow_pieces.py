@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lshdb.documents.document import BrokenSourceError
 from lshdb.documents.formats.column_sizes import BATCH_BYTES, BATCH_ROWS
 
-__all__ = ["StoredBatch", "can_be_cut", "pieces_of", "stored_batches"]
+__all__ = ["EncodedBatch", "can_be_cut", "pieces_of", "stored_batches"]
 
 _CONTINUES = 0xFFFFFFFF
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
@@ -35,7 +35,7 @@ _MAX_METADATA = 64 * 2**20
 _FIRST_ROWS = 64
 
 
-class StoredBatch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Where a record batch lies in a file.
 
     Attributes
@@ -58,7 +58,7 @@ class StoredBatch(NamedTuple):
     codec: str | None
 
 
-def stored_batches(descriptor: int, start: int) -> list[StoredBatch] | None:
+def stored_batches(descriptor: int, start: int) -> list[EncodedBatch] | None:
     """Return the batches of a file or stream by their headers alone; None if they are damaged.
 
     Parameters
@@ -129,9 +129,9 @@ class _Table:
         return list(struct.iter_unpack("<qq", content))
 
 
-def _batch(header: _Table, body: int, *, is_dictionary: bool) -> StoredBatch:
+def _batch(header: _Table, body: int, *, is_dictionary: bool) -> EncodedBatch:
     compression = header.table(3)
-    return StoredBatch(
+    return EncodedBatch(
         is_dictionary,
         header.number(0, "<q"),
         [(body + offset, length) for offset, length in header.pairs(2)],
@@ -146,7 +146,7 @@ def can_be_cut(arrow: Any, kind: Any) -> bool:
 
 
 def pieces_of(
-    arrow: Any, descriptor: int, batch: StoredBatch, schema: Any, columns: list[int]
+    arrow: Any, descriptor: int, batch: EncodedBatch, schema: Any, columns: list[int]
 ) -> Iterator[Any]:
     """Yield the rows of a batch as record batches of few bytes each, in order.
 
@@ -155,7 +155,7 @@ def pieces_of(
     arrow : module
         pyarrow.
     descriptor : int
-    batch : StoredBatch
+    batch : EncodedBatch
     schema : pyarrow.Schema
         Of all columns.
     columns : list of int
@@ -200,7 +200,7 @@ class _Range(io.RawIOBase):
         return len(data)
 
 
-class _Bytes:
+class _BufferBytes:
     """A buffer of a batch, read from its beginning to its end."""
 
     def __init__(self, arrow: Any, descriptor: int, place: tuple[int, int], codec: str | None):
@@ -235,7 +235,7 @@ class _Bytes:
 class _Bits:
     """Bits of a buffer; all are set where there is none."""
 
-    def __init__(self, content: _Bytes) -> None:
+    def __init__(self, content: _BufferBytes) -> None:
         self._content = content
         self._rest = np.zeros(0, dtype=np.uint8)
 
@@ -252,7 +252,7 @@ class _Bits:
 class _Parts:
     """The nodes and buffers of a batch, in the order in which columns take them."""
 
-    def __init__(self, arrow: Any, descriptor: int, batch: StoredBatch) -> None:
+    def __init__(self, arrow: Any, descriptor: int, batch: EncodedBatch) -> None:
         self.arrow = arrow
         self._descriptor, self._codec = descriptor, batch.codec
         self._buffers, self._nodes = iter(batch.buffers), iter(batch.nodes)
@@ -263,9 +263,9 @@ class _Parts:
             raise BrokenSourceError(f"cannot be read as Arrow: it has a column of {kind}")
         return make(self, kind)
 
-    def buffer(self) -> _Bytes:
+    def buffer(self) -> _BufferBytes:
         place = next(self._buffers, (0, 0))
-        return _Bytes(self.arrow, self._descriptor, place, self._codec)
+        return _BufferBytes(self.arrow, self._descriptor, place, self._codec)
 
     def node(self) -> tuple[int, int]:
         return next(self._nodes, (0, 0))
@@ -302,7 +302,7 @@ class _Fixed(_Column):
         content = parts.buffer()
         self._is_bits = kind.bit_width == 1
         self._width = max(kind.bit_width // 8, 1)
-        self._values: _Bits | _Bytes = _Bits(content) if self._is_bits else content
+        self._values: _Bits | _BufferBytes = _Bits(content) if self._is_bits else content
 
     def ahead(self, n: int) -> NDArray[np.int64]:
         return np.full(n, self._width, dtype=np.int64)

@@ -24,7 +24,7 @@ from lshdb.documents.document import printable
 from lshdb.documents.formats.objects import NoDocumentError
 from lshdb.documents.io.streams import load_decompressor
 
-__all__ = ["HTML_TYPES", "Answer", "header_fields", "media_type", "page_text", "shown"]
+__all__ = ["HTML_TYPES", "HttpAnswer", "header_fields", "media_type", "page_text", "shown"]
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 
@@ -65,7 +65,7 @@ _OLD = {"hz-gb-2312": ("hz",), "iso-2022-kr": ("iso2022_kr",), "csiso2022kr": ("
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What a server answered.
 
     Attributes
@@ -82,7 +82,7 @@ class Answer:
     body: bytes
 
     @classmethod
-    def of(cls, block: bytes) -> Answer | None:
+    def of(cls, block: bytes) -> HttpAnswer | None:
         """Take an answer apart; None if it is none. Those before the final one are passed over."""
         while True:
             status_line = _STATUS.match(block)

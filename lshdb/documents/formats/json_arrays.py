@@ -99,7 +99,7 @@ class _Element(NamedTuple):
     size: int
 
 
-class _Held:
+class _ElementBytes:
     """The beginning of an element whose end has not come yet."""
 
     def __init__(self, limit: int) -> None:
@@ -142,7 +142,7 @@ def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
     """
     depth = count = 0
     in_string = False
-    content = _Held(limit)
+    content = _ElementBytes(limit)
     rest = b""
     try:
         for chunk in without_bom(chunks):

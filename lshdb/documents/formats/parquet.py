@@ -19,7 +19,7 @@ from lshdb.documents.blocks import Item
 from lshdb.documents.formats.column_sizes import BATCH_BYTES, BATCH_ROWS, leaf_types
 from lshdb.documents.formats.columns import ArrowRows, reading_errors, unreadable
 from lshdb.documents.formats.objects import row_prefix
-from lshdb.documents.formats.parquet_pages import Page, longest_value, pages_of
+from lshdb.documents.formats.parquet_pages import ParquetPage, longest_value, pages_of
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
 
@@ -222,7 +222,7 @@ class _Group:
 class _Steps:
     """How many rows of a column without lists may be read at once: by its pages."""
 
-    def __init__(self, pages: list[Page], longest: int, share: int) -> None:
+    def __init__(self, pages: list[ParquetPage], longest: int, share: int) -> None:
         self._pages = [page for page in pages if page.kind != "dictionary" and page.n_values]
         self._longest, self._share = max(longest, 1), share
         self._at = 0
@@ -241,7 +241,7 @@ class _Steps:
         )
         return most <= self._share
 
-    def _each(self, page: Page) -> int:
+    def _each(self, page: ParquetPage) -> int:
         return self._longest if page.kind == "references" else max(page.n_bytes, 1)
 
     def rows_from(self, row: int) -> int:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lshdb.documents.document import BrokenSourceError
 
-__all__ = ["Page", "longest_value", "pages_of", "refuse_expansion"]
+__all__ = ["ParquetPage", "longest_value", "pages_of", "refuse_expansion"]
 
 _HEAD_BYTES = 512
 _MAX_HEAD_BYTES = 2**20
@@ -33,7 +33,7 @@ EXPANSION = 1_000
 """How many times its bytes on disk something larger may have."""
 
 
-class Page(NamedTuple):
+class ParquetPage(NamedTuple):
     """A page of a column.
 
     Attributes
@@ -57,7 +57,7 @@ class Page(NamedTuple):
     offset: int
 
 
-def pages_of(descriptor: int, column: Any) -> list[Page] | None:
+def pages_of(descriptor: int, column: Any) -> list[ParquetPage] | None:
     """Return the pages of a column of a row group; None if their headers cannot be read.
 
     Parameters
@@ -76,7 +76,7 @@ def pages_of(descriptor: int, column: Any) -> list[Page] | None:
         offsets.append(column.dictionary_page_offset)
     position = min(offsets)
     end = position + column.total_compressed_size
-    pages: list[Page] = []
+    pages: list[ParquetPage] = []
     n_values = 0
     while position < end and n_values < column.num_values:
         if len(pages) == _MAX_PAGES:
@@ -103,7 +103,7 @@ def refuse_expansion(what: str, n_bytes: int, n_stored: int) -> None:
         )
 
 
-def longest_value(arrow: Any, descriptor: int, page: Page, codec: str) -> int:
+def longest_value(arrow: Any, descriptor: int, page: ParquetPage, codec: str) -> int:
     """Return the length of the longest value of a dictionary, in bytes.
 
     It is that of the page where the page cannot be read.
@@ -113,7 +113,7 @@ def longest_value(arrow: Any, descriptor: int, page: Page, codec: str) -> int:
     arrow : module
         pyarrow.
     descriptor : int
-    page : Page
+    page : ParquetPage
     codec : str
         As pyarrow names it.
     """
@@ -131,7 +131,7 @@ def longest_value(arrow: Any, descriptor: int, page: Page, codec: str) -> int:
         return page.n_bytes
 
 
-def _read_page(descriptor: int, position: int) -> tuple[Page | None, int]:
+def _read_page(descriptor: int, position: int) -> tuple[ParquetPage | None, int]:
     """Return the page whose header begins at a position, and where the next one begins."""
     size = _HEAD_BYTES
     while True:
@@ -148,14 +148,14 @@ def _read_page(descriptor: int, position: int) -> tuple[Page | None, int]:
         raise ValueError("a size is negative")
     start = position + length
     if kind == _DICTIONARY:
-        page = Page("dictionary", header[7][1], n_bytes, n_stored, start)
+        page = ParquetPage("dictionary", header[7][1], n_bytes, n_stored, start)
     elif kind in (_DATA, _DATA_2):
         values = header[5] if kind == _DATA else header[8]
         encoding = values[2] if kind == _DATA else values[4]
         name = "references" if encoding in _DICTIONARY_ENCODINGS else "values"
         if encoding == _PREFIX_ENCODING:
             name = "prefixes"
-        page = Page(name, values[1], n_bytes, n_stored, start)
+        page = ParquetPage(name, values[1], n_bytes, n_stored, start)
     else:
         return None, start + n_stored
     return page, start + n_stored

@@ -25,7 +25,7 @@ from lshdb.documents.formats.passthrough import (
     Mark,
     RecordBlock,
     RecordFile,
-    Writer,
+    RecordWriter,
     refuse_marked,
 )
 from lshdb.documents.io.source import Source
@@ -37,7 +37,7 @@ _GROUP_BYTES = 256 * 2**20
 """Rows of a row group that are held, decoded, before they are written."""
 
 
-class _Columns(RecordFile):
+class _ColumnFile(RecordFile):
     """Rows in record batches; a subclass opens the file."""
 
     def __init__(self, source: Source, schema: Any, fields: Fields) -> None:
@@ -76,17 +76,17 @@ class _Columns(RecordFile):
         names: list[str] = self._schema.names
         return names
 
-    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> RecordWriter:
         if is_marked:
             refuse_marked(self.source, self._schema.names)
         return self._writer(out, is_marked)
 
     @abstractmethod
-    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+    def _writer(self, out: IO[bytes], is_marked: bool) -> RecordWriter:
         """Return a writer of the same format."""
 
 
-class _Parquet(_Columns):
+class _Parquet(_ColumnFile):
     def __init__(self, source: Source, opened: Any, file: BinaryIO, fields: Fields) -> None:
         super().__init__(source, opened.schema_arrow, fields)
         self._opened, self._file = opened, file
@@ -97,7 +97,7 @@ class _Parquet(_Columns):
         for batch in small_batches(arrow, batches):
             yield full_batch(arrow, batch, self._schema)
 
-    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+    def _writer(self, out: IO[bytes], is_marked: bool) -> RecordWriter:
         return _ParquetWriter(self._opened, out, is_marked)
 
 
@@ -113,7 +113,7 @@ def open_parquet(source: Source, file: BinaryIO, fields: Fields) -> Iterator[Rec
         yield _Parquet(source, opened, file, fields)
 
 
-class _Arrow(_Columns):
+class _Arrow(_ColumnFile):
     """A file or a stream; what is written has the same form and compression."""
 
     def __init__(self, source: Source, file: BinaryIO, fields: Fields) -> None:
@@ -125,7 +125,7 @@ class _Arrow(_Columns):
     def _batches(self) -> Iterator[Any]:
         yield from ipc_batches(self._file, self._file.fileno(), None)
 
-    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+    def _writer(self, out: IO[bytes], is_marked: bool) -> RecordWriter:
         schema = _marked(self._schema) if is_marked else self._schema
         options = self._ipc.IpcWriteOptions(compression=self._compression())
         opened = self._ipc.new_file if self._is_file else self._ipc.new_stream
@@ -192,7 +192,7 @@ def _staying(batch: Any, marks: Sequence[Mark], schema: Any) -> Any:
     return batch.filter(arrow.array([mark.keep for mark in marks]))
 
 
-class _ArrowWriter(Writer):
+class _ArrowWriter(RecordWriter):
     """Writes a record batch for each that has rows left."""
 
     def __init__(self, writer: Any, schema: Any, is_marked: bool) -> None:
@@ -207,7 +207,7 @@ class _ArrowWriter(Writer):
         self._writer.close()
 
 
-class _ParquetWriter(Writer):
+class _ParquetWriter(RecordWriter):
     """Fills row groups of the size that the file has."""
 
     def __init__(self, opened: Any, out: IO[bytes], is_marked: bool) -> None:

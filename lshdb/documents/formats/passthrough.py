@@ -43,7 +43,7 @@ __all__ = [
     "Mark",
     "RecordBlock",
     "RecordFile",
-    "Writer",
+    "RecordWriter",
     "open_records",
     "refuse_marked",
 ]
@@ -84,7 +84,7 @@ class RecordBlock(NamedTuple):
     rows: Any
 
 
-class Writer(ABC):
+class RecordWriter(ABC):
     """Writes records of a file; made by the file's own reader."""
 
     @abstractmethod
@@ -121,7 +121,7 @@ class RecordFile(ABC):
         """Return the names of the fields, by the header, the schema or the first object."""
 
     @abstractmethod
-    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> RecordWriter:
         """Return a writer of the same format, for the blocks of this file.
 
         Raises
@@ -262,7 +262,7 @@ class _TextFile(RecordFile):
         return RecordBlock(keys, values, has, records)
 
 
-class _TextWriter(Writer):
+class _TextWriter(RecordWriter):
     def __init__(
         self, file: _TextFile, encoding: str | None, out: IO[bytes], is_marked: bool
     ) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from lshdb.documents.document import BrokenSourceError, DamagedDataError, Document, Rejected
 from lshdb.documents.formats.http_answers import (
     HTML_TYPES,
-    Answer,
+    HttpAnswer,
     header_fields,
     media_type,
     page_text,
@@ -82,7 +82,7 @@ def read_warc(file: OpenFile) -> Iterator[Document | Rejected]:
         raise BrokenSourceError(f"{error.reason}, after record {number:,}") from error
 
 
-class _Record(NamedTuple):
+class _ArchiveRecord(NamedTuple):
     """A record: its header, and its block, unless that is over the limit."""
 
     header: dict[bytes, bytes]
@@ -102,7 +102,7 @@ class _DamagedMemberError(Exception):
         self.reason = reason
 
 
-class _Bytes:
+class _ArchiveBytes:
     """Takes bytes from chunks, up to a mark or by number."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -164,14 +164,14 @@ class _Bytes:
         return bytes(content) if is_kept else None
 
 
-def _split(file: OpenFile) -> Iterator[_Record | str]:
+def _split(file: OpenFile) -> Iterator[_ArchiveRecord | str]:
     """Yield each record, without a block over the limit; for a damaged one, what is wrong.
 
     A record counts when its gzip member has ended well, or another record follows in it: what a
     damaged member holds may be anything.
     """
-    data = _Bytes(file.chunks)
-    record: _Record | None = None
+    data = _ArchiveBytes(file.chunks)
+    record: _ArchiveRecord | None = None
     n_ends = 0
     while True:
         try:
@@ -198,7 +198,7 @@ def _split(file: OpenFile) -> Iterator[_Record | str]:
             if record is not None:
                 yield record
                 record = None
-            record = _Record(header, data.take(size, is_kept=size <= file.limit), size)
+            record = _ArchiveRecord(header, data.take(size, is_kept=size <= file.limit), size)
         except _DamagedMemberError as damage:
             if record is not None and data.n_ends > n_ends:
                 yield record
@@ -211,7 +211,7 @@ def _split(file: OpenFile) -> Iterator[_Record | str]:
             raise
 
 
-def _next_header(data: _Bytes) -> tuple[dict[bytes, bytes], int]:
+def _next_header(data: _ArchiveBytes) -> tuple[dict[bytes, bytes], int]:
     """Return the header of the next record, and the bytes of its block."""
     text = data.header()
     if not _VERSION.match(text + b"\n"):
@@ -228,7 +228,7 @@ def _page(
 ) -> dict[str, object] | None:
     """Return a page as a record; None if the record holds none."""
     content_type, status = header.get(b"content-type", b""), None
-    answer = Answer.of(block) if kind == "response" else None
+    answer = HttpAnswer.of(block) if kind == "response" else None
     if answer is not None:
         content_type, status = answer.fields.get(b"content-type", b""), answer.status
     elif kind == "response":

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SKIPPED_FOLDERS",
     "Candidate",
-    "Found",
+    "FoundFile",
     "Selection",
     "WalkCounts",
     "WalkOptions",
@@ -188,7 +188,7 @@ _WORDS = {
 """Words for one and for several."""
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file that was found.
 
     Attributes
@@ -225,7 +225,7 @@ def is_index(entries: list[os.DirEntry[str]]) -> bool:
 class Candidate(NamedTuple):
     """A file, what identifies it on this machine, and whether its name is a link to it."""
 
-    file: Found
+    file: FoundFile
     identity: tuple[int, int] | None = None
     is_link: bool = False
 
@@ -236,11 +236,11 @@ def candidate(path: str) -> Candidate | None:
     try:
         status = os.stat(path)
     except OSError as error:
-        unreadable = Found(path, problem=f"cannot be read: {system_reason(error)}")
+        unreadable = FoundFile(path, problem=f"cannot be read: {system_reason(error)}")
         return Candidate(unreadable, is_link=is_link)
     if not stat.S_ISREG(status.st_mode):
         return None
-    return Candidate(Found(path, status.st_size), (status.st_dev, status.st_ino), is_link)
+    return Candidate(FoundFile(path, status.st_size), (status.st_dev, status.st_ino), is_link)
 
 
 # Walking
@@ -369,7 +369,7 @@ def walk(
     entries: list[os.DirEntry[str]],
     options: WalkOptions,
     counts: WalkCounts,
-) -> Iterator[Found]:
+) -> Iterator[FoundFile]:
     """Yield the files below a folder in order; a folder that cannot be listed has a problem.
 
     Parameters
@@ -384,7 +384,7 @@ def walk(
     return without_copies(list(_descend(root, entries, options, counts)), counts)
 
 
-def without_copies(candidates: Sequence[Candidate], counts: WalkCounts) -> Iterator[Found]:
+def without_copies(candidates: Sequence[Candidate], counts: WalkCounts) -> Iterator[FoundFile]:
     """Yield the files, without links to files that are among them, too."""
     files = {entry.identity for entry in candidates if not entry.is_link}
     for entry in candidates:
@@ -428,7 +428,7 @@ def _descend(
                 counts.leave("links")
                 continue
         except OSError as error:
-            yield Candidate(Found(path, problem=f"cannot be listed: {system_reason(error)}"))
+            yield Candidate(FoundFile(path, problem=f"cannot be listed: {system_reason(error)}"))
             continue
         file = candidate(path)
         if file is None:

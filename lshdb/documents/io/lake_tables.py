@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 
 from lshdb.documents.document import printable, system_reason
-from lshdb.documents.io.folders import Found, WalkCounts
+from lshdb.documents.io.folders import FoundFile, WalkCounts
 
 __all__ = ["is_delta_table", "without_stale_files"]
 
@@ -51,33 +51,35 @@ def is_delta_table(path: str) -> bool:
     return os.path.isdir(os.path.join(path, _LOG))
 
 
-def without_stale_files(root: str, files_found: Sequence[Found], counts: WalkCounts) -> list[Found]:
+def without_stale_files(
+    root: str, files_found: Sequence[FoundFile], counts: WalkCounts
+) -> list[FoundFile]:
     """Return files without those that lie in a table's folder and are not in the table.
 
     Parameters
     ----------
     root : str
         The folder in which they were found.
-    files_found : sequence of Found
+    files_found : sequence of FoundFile
     counts : WalkCounts
         What is left out is counted here.
 
     Returns
     -------
-    list of Found
+    list of FoundFile
         A table that cannot be read by its files is one, with a problem.
     """
     root = os.path.abspath(root)
     if not is_delta_table(root) and not any(file.path.endswith(".parquet") for file in files_found):
         return list(files_found)
     homes = _Homes()
-    tables: dict[str, dict[str, Found] | Found] = {}
-    current: list[Found] = []
+    tables: dict[str, dict[str, FoundFile] | FoundFile] = {}
+    current: list[FoundFile] = []
 
-    def content(table: str, kind: str) -> dict[str, Found] | Found:
+    def content(table: str, kind: str) -> dict[str, FoundFile] | FoundFile:
         if table not in tables:
             tables[table] = read = _read(table, kind)
-            if isinstance(read, Found):
+            if isinstance(read, FoundFile):
                 current.append(read)
         return tables[table]
 
@@ -135,17 +137,17 @@ def _kind(folder: str) -> str:
     return "Iceberg" if any(name.endswith(".metadata.json") for name in names) else ""
 
 
-def _read(table: str, kind: str) -> dict[str, Found] | Found:
+def _read(table: str, kind: str) -> dict[str, FoundFile] | FoundFile:
     """Return the files of a table by their paths, or the table with its problem."""
     try:
         if kind != "Delta":
             raise _UnreadableError(f"is a table of Apache {kind}")
         return _live_files(table)
     except _UnreadableError as error:
-        return Found(table, problem=f"{error}, which is not read by its files: {_ELSEWHERE}")
+        return FoundFile(table, problem=f"{error}, which is not read by its files: {_ELSEWHERE}")
 
 
-def _others(table: str, live: dict[str, Found], root: str) -> Iterator[Found]:
+def _others(table: str, live: dict[str, FoundFile], root: str) -> Iterator[FoundFile]:
     """Yield what a table has that was not found: files that are missing, or in another folder."""
     for path, file in live.items():
         is_inside = os.path.commonpath([path, table]) == table
@@ -154,7 +156,7 @@ def _others(table: str, live: dict[str, Found], root: str) -> Iterator[Found]:
             yield file
 
 
-def _live_files(table: str) -> dict[str, Found]:
+def _live_files(table: str) -> dict[str, FoundFile]:
     live: dict[tuple[str, str], dict[str, Any]] = {}
     for path in _log_files(os.path.join(table, _LOG)):
         for action in _actions(path):
@@ -189,13 +191,13 @@ def _place(table: str, path: str) -> str:
     raise _UnreadableError(f"is a Delta table with files elsewhere ({printable(path)[:80]})")
 
 
-def _found(path: str) -> Found:
+def _found(path: str) -> FoundFile:
     try:
         status = os.stat(path)
     except OSError as error:
         reason = f"is in the log of its Delta table, and cannot be read: {system_reason(error)}"
-        return Found(path, problem=reason)
-    return Found(path, status.st_size if stat.S_ISREG(status.st_mode) else 0)
+        return FoundFile(path, problem=reason)
+    return FoundFile(path, status.st_size if stat.S_ISREG(status.st_mode) else 0)
 
 
 def _log_files(log: str) -> list[str]:

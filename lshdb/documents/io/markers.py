@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 
 from lshdb.documents.io.folders import (
-    Found,
+    FoundFile,
     WalkCounts,
     ending_of,
     format_of_name,
@@ -59,15 +59,15 @@ def is_part(path: str, jobs: dict[str, bool]) -> bool:
 
 
 def without_markers(
-    root: str, files: Sequence[Found], counts: WalkCounts, *, are_records: bool
-) -> list[Found]:
+    root: str, files: Sequence[FoundFile], counts: WalkCounts, *, are_records: bool
+) -> list[FoundFile]:
     """Return the files below a folder without what is no data, if it is a folder of records.
 
     Parameters
     ----------
     root : str
         The folder; names in it count, and not its own.
-    files : sequence of Found
+    files : sequence of FoundFile
     counts : WalkCounts
         What is left out is counted here.
     are_records : bool
@@ -98,7 +98,7 @@ def marker_of(path: str, root: str) -> str | None:
     return None
 
 
-def _holds_records(files: Sequence[Found], markers: Sequence[str | None]) -> bool:
+def _holds_records(files: Sequence[FoundFile], markers: Sequence[str | None]) -> bool:
     n_records = n_texts = 0
     n_least = 0 if any(map(_is_of_job, filter(None, markers))) else 1
     for file, marker in zip(files, markers, strict=True):

@@ -40,7 +40,7 @@ from typing import NamedTuple
 from lshdb.documents.document import BrokenSourceError, printable, system_reason
 from lshdb.documents.io.dataset_folders import without_descriptions
 from lshdb.documents.io.folders import (
-    Found,
+    FoundFile,
     Selection,
     WalkCounts,
     WalkOptions,
@@ -274,7 +274,7 @@ class _Walk(NamedTuple):
     are_records: bool
     may_be_records: bool
 
-    def without_markers(self, root: str, files: list[Found]) -> list[Found]:
+    def without_markers(self, root: str, files: list[FoundFile]) -> list[FoundFile]:
         """Return files without what jobs leave beside their data."""
         if not self.may_be_records:
             return files
@@ -287,7 +287,7 @@ def _find(path: str, how: _Walk) -> list[Source]:
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
-        files = [Found(file.url, file.size) for file in find_remote(path)]
+        files = [FoundFile(file.url, file.size) for file in find_remote(path)]
         is_one = [file.path for file in files] == [path]
         if not is_one:
             files = _of_records(path, files, how)
@@ -306,7 +306,7 @@ def _find(path: str, how: _Walk) -> list[Source]:
         raise _unusable(path, error) from error
 
 
-def _of_records(url: str, files: list[Found], how: _Walk) -> list[Found]:
+def _of_records(url: str, files: list[FoundFile], how: _Walk) -> list[FoundFile]:
     """Return what was found below a URL, or by a pattern, without what is no data.
 
     Raises
@@ -483,7 +483,7 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
     return [_found_source(file, path, of_texts=of_texts) for file in files]
 
 
-def _found_source(file: Found, root: str, *, of_texts: bool = False) -> Source:
+def _found_source(file: FoundFile, root: str, *, of_texts: bool = False) -> Source:
     source = Source(file.path, file.size, problem=file.problem, root=root, of_texts=of_texts)
     return source if file.problem is not None else _checked(source)
 
@@ -528,7 +528,7 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
             for path, entries in marked
             for match in walk(path, entries, how.options, WalkCounts())
         ]
-        beside = [Found(path) for path in sources if marker_of(path, root) is None]
+        beside = [FoundFile(path) for path in sources if marker_of(path, root) is None]
         data = how.without_markers(root, beside + loose + inside)[len(beside) :]
         is_text = len(data) == len(loose) + len(inside)
         for path, entries in marked if is_text else ():

@@ -562,7 +562,7 @@ def split_lines(
         because its rest is unknown.
     """
     n_ended = 0
-    line = _Held(limit, quote)
+    line = _LineBytes(limit, quote)
     try:
         for chunk in without_bom(chunks):
             pieces = chunk.split(b"\n")
@@ -603,7 +603,7 @@ def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
         As :func:`split_lines`.
     """
     n_ended = 0
-    content = _Held(limit)
+    content = _LineBytes(limit)
     try:
         for chunk in without_bom(chunks):
             start = 0
@@ -630,7 +630,7 @@ def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
         yield content.take()
 
 
-class _Held:
+class _LineBytes:
     """The beginning of a line whose end has not come yet; beyond the limit, only its length."""
 
     def __init__(self, limit: int, quote: bytes = b'"') -> None:
