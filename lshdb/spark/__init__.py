@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+    from lshdb.spark.cached_frames import release as release
     from lshdb.spark.dataset_index import Index as Index
     from lshdb.spark.frame_answers import Answers as Answers
-    from lshdb.spark.keeping import release as release
     from lshdb.spark.questions import clusters as clusters
     from lshdb.spark.questions import dedup as dedup
     from lshdb.spark.questions import deduplicate as deduplicate
@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.session import sparks_errors as sparks_errors
 
 _HOMES = {
+    "cached_frames": "release",
     "dataset_index": "Index",
     "frame_answers": "Answers",
-    "keeping": "release",
     "questions": "clusters dedup deduplicate large_buckets loss neighbors pairs rejected",
     "session": "connect read_files sparks_errors",
 }

@@ -28,7 +28,7 @@ from lshdb.search.verification import estimate
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
-from lshdb.spark.few_rows import few_rows
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.pairing import Ids, ends_of, ids_of, rows_of
 from lshdb.spark.signing import Recipe, binaries, bodies_of, mapped
 
@@ -90,7 +90,7 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
-    some = few_rows(by.rows.select(*names), "signature_id", ends_of(candidates))
+    some = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates))
     bodies = some.dropDuplicates(["signature_id"])
     # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
     ends = ends_of(celled, "cell").repartition("signature_id").distinct()

@@ -44,20 +44,20 @@ from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters, 
 from lshdb.search.loss import Loss
 from lshdb.search.verification import choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
+from lshdb.spark.cached_frames import persisted
+from lshdb.spark.candidate_pairs import candidates, members_of
 from lshdb.spark.comparison import Comparison, verified
-from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
+from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import distances, expanded
-from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import components, cut
-from lshdb.spark.hidden_pairs import HiddenPairs
-from lshdb.spark.keeping import kept
-from lshdb.spark.leading import candidates, members_of
-from lshdb.spark.linked import Linked, clusters_of, decisions_of
+from lshdb.spark.hash_filter import rows_among
+from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
+from lshdb.spark.spanning_pairs import spanning_pairs
 from lshdb.spark.stored_bodies import content_key, hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
@@ -295,11 +295,11 @@ class Index:
                 hint="the table batches lists them",
             )
         new = documents.where(sf.col("batch_id") >= since)
-        numbers = kept(new.select("signature_id").distinct())
+        numbers = persisted(new.select("signature_id").distinct())
         keys = frames.signatures_of(numbers).mapInArrow(
             mapped(_keyed_batches, self.params), "bucket_key bigint"
         )
-        postings = _live_ones(frames, documents, kept(frames.postings_of(kept(keys))))
+        postings = _live_ones(frames, documents, persisted(frames.postings_of(persisted(keys))))
         return asked.pairs(postings, documents, (numbers, new.select("key")))
 
     def clusters(
@@ -329,8 +329,8 @@ class Index:
         check_choice("linkage", linkage, LINKAGES)
         check_whole("min_size", min_size, 2)
         are_all = linkage != "component"
-        linked = self._linked(threshold, verify, max_bucket, are_all=are_all)
-        return clusters_of(linked, min_size=min_size, linkage=linkage)
+        graph = self._graph(threshold, verify, max_bucket, are_all=are_all)
+        return clusters_of(graph, min_size=min_size, linkage=linkage)
 
     def dedup(
         self,
@@ -357,7 +357,7 @@ class Index:
         """
         check_choice("only", only, ONLY)
         check_choice("keep", keep, ("first", "last", "longest", "shortest"))
-        return decisions_of(self._linked(threshold, verify, max_bucket), keep, only)
+        return decisions_of(self._graph(threshold, verify, max_bucket), keep, only)
 
     def loss(
         self,
@@ -387,21 +387,21 @@ class Index:
         found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
         return lost_pairs(verified(found, hidden.by), _shown(frames.read("documents")), hidden)
 
-    def _linked(
+    def _graph(
         self,
         threshold: float | None,
         verify: Verify | None,
         max_bucket: int | str | None,
         *,
         are_all: bool = True,
-    ) -> Linked:
+    ) -> DocumentGraph:
         """Compute the pairs of the newest state, or as many as connect all, and connect them."""
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
         found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
-        by, held = hidden.by, kept(_shown(frames.read("documents")))
-        edges = cut(verified(found, by)) if are_all else connecting_pairs(found, by)
-        return Linked(self.params, asked.method, held, edges, components(edges), hidden)
+        by, held = hidden.by, persisted(_shown(frames.read("documents")))
+        edges = cut(verified(found, by)) if are_all else spanning_pairs(found, by)
+        return DocumentGraph(self.params, asked.method, held, edges, components(edges), hidden)
 
     def _live_postings(self, frames: Frames) -> DataFrame:
         """Return the postings of signatures that a document has, without the content band."""
@@ -442,18 +442,18 @@ class Index:
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, None)
         rows = signed(df, asked.recipe, key=key, body=text)
-        rows = kept(hashed(rows.where("signature_id IS NOT NULL"), asked.recipe))
+        rows = persisted(hashed(rows.where("signature_id IS NOT NULL"), asked.recipe))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
         documents = _documents(frames)
-        met = _live_ones(frames, documents, kept(frames.postings_of(keys))).select(
+        met = _live_ones(frames, documents, persisted(frames.postings_of(keys))).select(
             "bucket_key", stage_id(sf.col("signature_id")).alias("right")
         )
         found = keys.withColumnRenamed("signature_id", "left").join(met, "bucket_key")
-        pairs = kept(found.select("left", "right").distinct())
+        pairs = persisted(found.select("left", "right").distinct())
         ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
         stored = asked.compared(documents, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
-        both = kept(stored.select(*names).unionByName(rows.select(*names)))
+        both = persisted(stored.select(*names).unionByName(rows.select(*names)))
         edges = verified(pairs, asked.comparison(both))
         right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
@@ -579,9 +579,9 @@ class _Question:
             A column ``signature_id``, of ids of 16 bytes, each once; read twice.
         """
         ids = {"signature_id": stage_id(sf.col("signature_id"))}
-        texts = few_rows(documents.withColumns(ids), "signature_id", ends)
+        texts = rows_among(documents.withColumns(ids), "signature_id", ends)
         texts = texts.join(ends, "signature_id", "left_semi").dropDuplicates(["signature_id"])
-        rows = few_rows(self.frames.read("signatures").withColumns(ids), "signature_id", ends)
+        rows = rows_among(self.frames.read("signatures").withColumns(ids), "signature_id", ends)
         both = texts.join(rows, "signature_id")
         body = stored_body(both.columns).alias("body")
         return both.select("signature_id", sf.col("row").alias("signature"), "n_chars", body)
@@ -593,7 +593,7 @@ class _Question:
 
     def candidates(
         self, postings: DataFrame, documents: DataFrame, new: DataFrame | None
-    ) -> tuple[DataFrame, HiddenPairs]:
+    ) -> tuple[DataFrame, LargeBucketPairs]:
         """Return candidate pairs of signatures, and what finds those that large buckets hide.
 
         Parameters
@@ -604,14 +604,14 @@ class _Question:
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
-        met = bucket_pairs(named, max_bucket=self.most)
-        some = ends_of(met.pairs())
-        ends = kept(some.unionByName(members_of(met).select("signature_id")).distinct())
-        by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
-        found = candidates(met, by)
+        shared = bucket_pairs(named, max_bucket=self.most)
+        some = ends_of(shared.pairs())
+        ends = persisted(some.unionByName(members_of(shared).select("signature_id")).distinct())
+        by = self.comparison(persisted(self.compared(documents, ends), in_memory=False))
+        found = candidates(shared, by)
         if new is not None:
-            found = kept(_touching(found, "left", "right", new.select(ids).toDF("new")))
-        return found, HiddenPairs(met, by, self.most)
+            found = persisted(_touching(found, "left", "right", new.select(ids).toDF("new")))
+        return found, LargeBucketPairs(shared, by, self.most)
 
     def pairs(
         self,
@@ -670,7 +670,7 @@ def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> Dat
     """
     if not frames.dataset.commit.counts["releases"]:
         return postings
-    live = few_rows(documents, "signature_id", postings.select("signature_id"))
+    live = rows_among(documents, "signature_id", postings.select("signature_id"))
     return postings.join(live.select("signature_id").distinct(), "signature_id", "left_semi")
 
 

@@ -11,15 +11,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
 from lshdb.ingest.add import REPEATED
-from lshdb.spark.few_rows import few_rows, other_rows
-from lshdb.spark.pairing import Met, key_bucket
+from lshdb.spark.hash_filter import rows_among, rows_not_among
+from lshdb.spark.pairing import SharedBuckets, key_bucket
 
 __all__ = ["documents", "rejections"]
 
 _KNOWN = ["key", "place", "value", "n_chars", "signature_id"]
 
 
-def documents(signed: DataFrame, met: Met, *, of: DataFrame | None = None) -> DataFrame:
+def documents(
+    signed: DataFrame, shared: SharedBuckets, *, of: DataFrame | None = None
+) -> DataFrame:
     """Return (key, place, value, n_chars, signature_id) of the rows that are documents.
 
     Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
@@ -29,19 +31,19 @@ def documents(signed: DataFrame, met: Met, *, of: DataFrame | None = None) -> Da
     ----------
     signed : DataFrame
         As :func:`lshdb.spark.signing.signed` returns it; read twice.
-    met : Met
+    shared : SharedBuckets
         Of the same rows, with their keys.
     of : DataFrame, optional
         Its first column has ids of signatures: their documents, and few others.
     """
     good = signed.where("reason IS NULL").select(*_KNOWN)
-    if not met.may_repeat_keys:
-        return good if of is None else few_rows(good, "signature_id", of)
+    if not shared.may_repeat_keys:
+        return good if of is None else rows_among(good, "signature_id", of)
     good = good.withColumn("_key", key_bucket("key"))
-    rows = good if of is None else few_rows(good, "signature_id", of)
-    again = met.repeated_keys()
-    once = other_rows(rows, "_key", again).select(*_KNOWN)
-    turns = _in_turn(few_rows(good, "_key", again).select(*_KNOWN))
+    rows = good if of is None else rows_among(good, "signature_id", of)
+    again = shared.repeated_keys()
+    once = rows_not_among(rows, "_key", again).select(*_KNOWN)
+    turns = _in_turn(rows_among(good, "_key", again).select(*_KNOWN))
     return once.unionByName(turns.where("number = 1").drop("number"))
 
 

@@ -15,8 +15,8 @@ from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import ParameterError
 from lshdb.params.options import Parameters
 from lshdb.search.loss import Loss
+from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import expanded, neighbors_of
-from lshdb.spark.linked import Linked, clusters_of, decisions_of
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.signing import column_name, column_of
 from lshdb.spark.stages import Question, Stages
@@ -89,8 +89,8 @@ class Answers:
         """
         check_choice("linkage", linkage, LINKAGES)
         check_whole("min_size", min_size, 2)
-        linked = Linked.of(self._stages, of_all=False, are_all=linkage != "component")
-        return clusters_of(linked, min_size=min_size, linkage=linkage)
+        graph = DocumentGraph.of(self._stages, of_all=False, are_all=linkage != "component")
+        return clusters_of(graph, min_size=min_size, linkage=linkage)
 
     def dedup(self, *, keep: Keep = "first", only: Only = "all") -> DataFrame:
         """Decide for each document whether to keep it (:func:`lshdb.spark.dedup`).
@@ -102,7 +102,7 @@ class Answers:
         """
         check_choice("only", only, ONLY)
         self._check_keep(keep)
-        return decisions_of(Linked.of(self._stages, of_all=True), keep, only)
+        return decisions_of(DocumentGraph.of(self._stages, of_all=True), keep, only)
 
     def deduplicate(self, *, keep: Keep = "first", mark: bool = False) -> DataFrame:
         """Return the rows that do not repeat others (:func:`lshdb.spark.deduplicate`).
@@ -121,14 +121,14 @@ class Answers:
                 f"the data frame has a column {marked[0]!r} already: it is marked",
                 hint="remove these columns first",
             )
-        linked = Linked.of(self._stages, of_all=True)
+        graph = DocumentGraph.of(self._stages, of_all=True)
         names = ["key", "decision", "kept_key", "similarity"]
-        found = decisions_of(linked, keep, "drop").select(*names)
+        found = decisions_of(graph, keep, "drop").select(*names)
         found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
         own = column_of(df, key).cast("string")
         if not mark:
             return df.join(found, own == found["lshdb_key"], "anti")
-        named = clusters_of(linked, min_size=2, linkage="component")
+        named = clusters_of(graph, min_size=2, linkage="component")
         named = named.select(sf.col("cluster").alias("lshdb_cluster"), sf.col("key").alias("_key"))
         both = df.join(found, own == found["lshdb_key"], "left").join(
             named, own == named["_key"], "left"
@@ -159,7 +159,7 @@ class Answers:
 
     def large_buckets(self) -> DataFrame:
         """Return the buckets joined through leaders (:func:`lshdb.spark.large_buckets`)."""
-        return self._stages.met.large_buckets()
+        return self._stages.shared.large_buckets()
 
     def loss(self) -> Loss:
         """Estimate the share of pairs that ``max_bucket`` hides (:func:`lshdb.spark.loss`)."""

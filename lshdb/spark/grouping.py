@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.search.components import connect, represent, spanning
-from lshdb.spark.keeping import named
+from lshdb.spark.cached_frames import named_view
 from lshdb.spark.pairing import Ids, ids_of, order_of
 from lshdb.spark.signing import binaries, mapped
 
@@ -41,7 +41,7 @@ def cut(rows: DataFrame) -> DataFrame:
     executors.
     """
     folder = rows.sparkSession.conf.get("spark.checkpoint.dir", None)
-    with named(rows) as found:
+    with named_view(rows) as found:
         if folder:
             return found.checkpoint(eager=True)
         return found.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)

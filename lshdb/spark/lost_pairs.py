@@ -26,9 +26,9 @@ from lshdb.search.loss import Loss, PairCount, interval, loss_of
 from lshdb.signatures.banding import matching_bands
 from lshdb.spark.comparison import verified
 from lshdb.spark.expansion import copy_groups
-from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import cut
-from lshdb.spark.hidden_pairs import HiddenPairs
+from lshdb.spark.hash_filter import rows_among
+from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.pairing import ends_of, rows_of
 from lshdb.spark.signing import mapped
 
@@ -38,7 +38,7 @@ DRAWN = 40_000
 _NOTHING = Loss(0.0, 0.0, 0.0, 0.0, True, 0)
 
 
-def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> Loss:
+def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: LargeBucketPairs) -> Loss:
     """Estimate which share of all pairs of documents the limit on buckets hides.
 
     Parameters
@@ -47,7 +47,7 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
         The verified pairs of signatures; computed only if the limit hides any.
     documents : DataFrame
         ``signature_id``, a row for each document.
-    hidden : HiddenPairs
+    hidden : LargeBucketPairs
         What the limit hides of them.
 
     Returns
@@ -74,7 +74,7 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
     return loss_of(lost + left_out, PairCount(found, found, found, True, 0))
 
 
-def drawn_pairs(edges: DataFrame, held: DataFrame, hidden: HiddenPairs) -> PairCount | None:
+def drawn_pairs(edges: DataFrame, held: DataFrame, hidden: LargeBucketPairs) -> PairCount | None:
     """Estimate how many pairs of documents large buckets hide; None if they have no pair.
 
     Parameters
@@ -83,7 +83,7 @@ def drawn_pairs(edges: DataFrame, held: DataFrame, hidden: HiddenPairs) -> PairC
         The pairs that were found.
     held : DataFrame
         ``signature_id`` and ``held``: how many documents of it count.
-    hidden : HiddenPairs
+    hidden : LargeBucketPairs
     """
     drawn = _drawn(hidden, held)
     if drawn is None:
@@ -102,7 +102,7 @@ def _sum(rows: DataFrame, column: Column) -> int:
     return int(row[0] or 0)
 
 
-def _drawn(hidden: HiddenPairs, held: DataFrame) -> DataFrame | None:
+def _drawn(hidden: LargeBucketPairs, held: DataFrame) -> DataFrame | None:
     """Draw pairs: (left, right, weight), ``left`` the smaller id; None if there is none to draw."""
     members = cut(hidden.members.distinct().join(held, "signature_id"))
     sizes = members.groupBy("bucket").agg(sf.count("*").alias("n")).where("n > 1")
@@ -145,12 +145,12 @@ def _drawn(hidden: HiddenPairs, held: DataFrame) -> DataFrame | None:
     )
 
 
-def _missing(pairs: DataFrame, edges: DataFrame, hidden: HiddenPairs) -> DataFrame:
+def _missing(pairs: DataFrame, edges: DataFrame, hidden: LargeBucketPairs) -> DataFrame:
     """Return the pairs that are at the threshold, share a bucket, and were not found."""
     similar = verified(pairs, hidden.by)
     missing = cut(similar.select("left", "right").join(edges, ["left", "right"], "anti"))
     rows = hidden.by.rows.select("signature_id", "signature")
-    rows = few_rows(rows, "signature_id", ends_of(missing))
+    rows = rows_among(rows, "signature_id", ends_of(missing))
     rows = cut(rows.dropDuplicates(["signature_id"]))
     both = missing.join(rows.toDF("left", "row1"), "left").join(rows.toDF("right", "row2"), "right")
     sharing = mapped(_sharing_batches, hidden.by.recipe.params)

@@ -27,13 +27,13 @@ ASKED = 4
 MANY = 2**18
 
 
-def merged_buckets(met: DataFrame) -> DataFrame:
+def merged_buckets(rows: DataFrame) -> DataFrame:
     """Return (first, root, most): the buckets of a first member, and what they are taken as.
 
     Parameters
     ----------
-    met : DataFrame
-        The rows of a :class:`lshdb.spark.pairing.Met`.
+    rows : DataFrame
+        The rows of a :class:`lshdb.spark.pairing.SharedBuckets`.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def merged_buckets(met: DataFrame) -> DataFrame:
     """
     known = sf.expr(f"if(number = 0, substring(members, 1, {KNOWN * ID_BYTES}), NULL)")
     size = sf.expr("if(members IS NULL, number, NULL)")
-    one = met.where("first IS NOT NULL").groupBy("first")
+    one = rows.where("first IS NOT NULL").groupBy("first")
     return (
         one.agg(sf.max(size).alias("size"), sf.collect_list(known).alias("known"))
         .repartition(1)

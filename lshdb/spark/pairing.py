@@ -9,7 +9,7 @@ A pair that shares several buckets comes once from each; a grouping takes the re
 cheaper than sending signatures along to tell the first bucket of a pair.
 
 A bucket of more than ``max_bucket`` signatures is given out as its members, as bytes, ``PIECE`` of
-them in a row, to be compared through leaders (``leading.py``).
+them in a row, to be compared through leaders (``candidate_pairs.py``).
 
 Postings that come twice say more: in the first band, that several rows have one signature; in a
 band of hashed keys, that several rows have one key. So what must be unique, or is not, is found
@@ -39,7 +39,7 @@ from lshdb.params.bucket_layout import (
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
-from lshdb.spark.keeping import kept
+from lshdb.spark.cached_frames import persisted
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
 from lshdb.storage.runs.posting_runs import Buckets
 
@@ -48,7 +48,7 @@ __all__ = [
     "PIECE",
     "Counts",
     "Ids",
-    "Met",
+    "SharedBuckets",
     "bucket_limit",
     "bucket_pairs",
     "ends_of",
@@ -90,7 +90,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class SharedBuckets:
     """What :func:`bucket_pairs` found, and how much of it if somebody has counted.
 
     Attributes
@@ -99,7 +99,7 @@ class Met:
         ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket`` (bigint), in
         rows of four kinds. A pair: ``left`` below ``right``, others null. ``PIECE`` members of a
         large bucket, or what is left: the bucket's first member, the place of theirs, and their ids
-        in order, as bytes (``leading.py``). A large bucket: its first member, its size as
+        in order, as bytes (``candidate_pairs.py``). A large bucket: its first member, its size as
         ``number``, and its key. A posting that came twice, of the first band or of keys: the id as
         ``left``, and the bucket's key.
     counts : Counts, optional
@@ -160,7 +160,7 @@ def bucket_limit(max_bucket: int | str | None) -> int | None:
     return None if isinstance(most, str) else most
 
 
-def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> Met:
+def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> SharedBuckets:
     """Find the pairs of small buckets, each once, and the members of large ones; kept.
 
     Parameters
@@ -176,7 +176,7 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> Met:
     ranged = signatures.select(*names).mapInArrow(
         mapped(_ranged_batches), "range int, postings binary"
     )
-    found = (
+    rows = (
         ranged.repartition("range")
         .sortWithinPartitions("range")
         .mapInArrow(
@@ -185,7 +185,8 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> Met:
         )
     )
     # Sent first: repeats lie in other partitions, and the sort needs the memory of its task.
-    return Met(kept(found.repartition("left", "right", "first", "number").dropDuplicates()))
+    rows = rows.repartition("left", "right", "first", "number").dropDuplicates()
+    return SharedBuckets(persisted(rows))
 
 
 def ends_of(pairs: DataFrame, *along: str) -> DataFrame:

@@ -18,12 +18,12 @@ from pyspark.sql import functions as sf
 from lshdb.arguments import Verify
 from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.search.verification import choose_method
+from lshdb.spark.cached_frames import persisted
+from lshdb.spark.candidate_pairs import candidates
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.document_rows import documents, rejections
-from lshdb.spark.hidden_pairs import HiddenPairs
-from lshdb.spark.keeping import kept
-from lshdb.spark.leading import candidates
-from lshdb.spark.pairing import Met, bucket_limit, bucket_pairs, ends_of, key_bucket
+from lshdb.spark.large_bucket_pairs import LargeBucketPairs
+from lshdb.spark.pairing import SharedBuckets, bucket_limit, bucket_pairs, ends_of, key_bucket
 from lshdb.spark.signing import Recipe, refuse_passages, signed
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
@@ -97,18 +97,18 @@ class Stages:
         rows = signed(
             asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value
         )
-        self.signed = kept(rows, in_memory=False)
-        self._met: Met | None = None
+        self.signed = persisted(rows, in_memory=False)
+        self._shared: SharedBuckets | None = None
 
     @property
-    def met(self) -> Met:
+    def shared(self) -> SharedBuckets:
         """What postings have in common."""
-        if self._met is None:
+        if self._shared is None:
             bucket = sf.col("buckets").alias("bucket")
             posted = self._good.select(bucket, "signature_id", key_bucket("key"))
-            met = bucket_pairs(posted, max_bucket=self.max_bucket)
-            self._met = met.counted() if self._at_once else met
-        return self._met
+            shared = bucket_pairs(posted, max_bucket=self.max_bucket)
+            self._shared = shared.counted() if self._at_once else shared
+        return self._shared
 
     @functools.cached_property
     def by(self) -> Comparison:
@@ -118,28 +118,28 @@ class Stages:
     @property
     def n_candidates(self) -> int | None:
         """How many candidate pairs there are, if that is known."""
-        counts = self.met.counts
+        counts = self.shared.counts
         return None if counts is None or counts.large else counts.pairs
 
     @functools.cached_property
     def found(self) -> DataFrame:
         """Candidate pairs of signatures."""
-        return candidates(self.met, self.by)
+        return candidates(self.shared, self.by)
 
     @functools.cached_property
     def edges(self) -> DataFrame:
         """Verified pairs of signatures."""
-        return kept(verified(self.found, self.by, n=self.n_candidates))
+        return persisted(verified(self.found, self.by, n=self.n_candidates))
 
     @property
-    def hidden(self) -> HiddenPairs:
+    def hidden(self) -> LargeBucketPairs:
         """What large buckets hide of them."""
-        return HiddenPairs(self.met, self.by, self.max_bucket)
+        return LargeBucketPairs(self.shared, self.by, self.max_bucket)
 
     @functools.cached_property
     def documents(self) -> DataFrame:
         """Every document."""
-        return kept(documents(self.signed, self.met))
+        return persisted(documents(self.signed, self.shared))
 
     def joined(self, edges: DataFrame) -> DataFrame:
         """Return the documents that edges or a common signature join with others, and few others.
@@ -149,13 +149,13 @@ class Stages:
         edges : DataFrame
             ``left`` and ``right``; read twice.
         """
-        some = ends_of(edges).unionByName(self.met.copied_signatures())
-        return kept(documents(self.signed, self.met, of=some))
+        some = ends_of(edges).unionByName(self.shared.copied_signatures())
+        return persisted(documents(self.signed, self.shared, of=some))
 
     @property
     def rejections(self) -> DataFrame:
         """The rows that are no documents."""
-        may_repeat = self._met is None or self._met.may_repeat_keys
+        may_repeat = self._shared is None or self._shared.may_repeat_keys
         return rejections(self.signed, may_repeat_keys=may_repeat)
 
     @property

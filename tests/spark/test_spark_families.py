@@ -9,7 +9,7 @@ import pytest
 
 import lshdb.spark
 from lshdb import UncheckedWarning
-from lshdb.spark import hidden_pairs, linked
+from lshdb.spark import document_graph, large_bucket_pairs
 from tests.families import KINDS, POLICIES, THRESHOLD, Text, check_kept, family
 
 pytestmark = [
@@ -36,7 +36,7 @@ def kept_keys(df: Any, keep: str, **asked: Any) -> dict[str, str | None]:
 def test_what_is_kept_of_a_family(
     spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, is_long: bool
 ) -> None:
-    monkeypatch.setattr(hidden_pairs, "_PAIRED", 4)  # so that what is left is led again
+    monkeypatch.setattr(large_bucket_pairs, "_PAIRED", 4)  # so that what is left is led again
     if not is_long and kind != "chain":
         pytest.skip("takes long; run with --faults=long")
     documents = family(kind, 160, seed=1)
@@ -50,13 +50,13 @@ def test_a_family_takes_one_round_whatever_is_kept(
 ) -> None:
     documents = family("one_word", 120, seed=2)
     rounds = []
-    components = linked.components
+    components = document_graph.components
 
     def counted(edges: Any) -> Any:
         rounds.append(edges)
         return components(edges)
 
-    monkeypatch.setattr(linked, "components", counted)
+    monkeypatch.setattr(document_graph, "components", counted)
     found = kept_keys(frame(spark, documents), "last", max_bucket=8)
     assert check_kept(documents, found, "last") == 1
     assert len(rounds) == 2  # of the stored pairs, and of those with the preferred document
@@ -66,10 +66,10 @@ def test_what_was_not_compared_is_a_warning(spark: Any, monkeypatch: pytest.Monk
     """Rounds are bounded, and the estimate holds the pairs that are left."""
     documents = family("one_word", 120, seed=3)
     df = frame(spark, documents)
-    monkeypatch.setattr(linked, "ROUNDS", 0)
+    monkeypatch.setattr(document_graph, "ROUNDS", 0)
     nothing = df.selectExpr("CAST(id AS binary) left", "CAST(id AS binary) right", "1e0 similarity",
                             "'exact' method").limit(0)  # fmt: skip
-    monkeypatch.setattr(linked.HiddenPairs, "among", lambda *_: (nothing, False))
+    monkeypatch.setattr(document_graph.LargeBucketPairs, "among", lambda *_: (nothing, False))
     with pytest.warns(UncheckedWarning, match="99 % interval") as caught:
         found = kept_keys(df, "last", max_bucket=8)
     (said,) = (str(one.message) for one in caught if one.category is UncheckedWarning)

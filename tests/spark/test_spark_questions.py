@@ -12,7 +12,7 @@ import pytest
 
 import lshdb.spark
 from lshdb import Index, ParameterError
-from lshdb.spark import comparison, connecting, few_rows, keeping, signing
+from lshdb.spark import cached_frames, comparison, hash_filter, signing, spanning_pairs
 from tests.answers import WORDLESS
 from tests.conftest import edited, family_corpus, make_text
 from tests.field_values import COLUMNS, UNORDERED, table
@@ -192,9 +192,9 @@ def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPa
     df = spark.createDataFrame(rows, "id string, text string, night int")
     alone = df.where("night = 2 OR id != 'b'")
     assert [row.size for row in lshdb.spark.clusters(alone, order="night").collect()] == [3] * 3
-    for many in (connecting.MANY, 0):
-        monkeypatch.setattr(connecting, "MANY", many)
-        monkeypatch.setattr(connecting, "SAVED", 1)
+    for many in (spanning_pairs.MANY, 0):
+        monkeypatch.setattr(spanning_pairs, "MANY", many)
+        monkeypatch.setattr(spanning_pairs, "SAVED", 1)
         assert lines(lshdb.spark.clusters(df, order="night")) == []
 
 
@@ -335,9 +335,9 @@ def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
         assert known.get("n", compared[-1]) == compared[-1]
         return comparison.verified(pairs, by, **known)
 
-    monkeypatch.setattr(connecting, "MANY", 0)
-    monkeypatch.setattr(connecting, "SAVED", 1)
-    monkeypatch.setattr(connecting, "verified", verified)
+    monkeypatch.setattr(spanning_pairs, "MANY", 0)
+    monkeypatch.setattr(spanning_pairs, "SAVED", 1)
+    monkeypatch.setattr(spanning_pairs, "verified", verified)
     assert lines(lshdb.spark.clusters(df, **asked)) == expected
     if kind == "alike":
         assert compared == [39]
@@ -389,7 +389,7 @@ def test_what_is_kept_is_a_leaf_of_the_plans_that_read_it(spark: Any) -> None:
         found = lshdb.spark.pairs(frame(spark, family_corpus(5, families=2)))
         plan = found._jdf.queryExecution().logical().toString()
         assert "InMemoryRelation" in plan
-        rows = keeping.kept(spark.range(3))
+        rows = cached_frames.persisted(spark.range(3))
         assert rows._jdf.queryExecution().logical().nodeName() == "InMemoryRelation"
         assert rows.join(rows.toDF("other")).count() == 9
     finally:
@@ -401,19 +401,19 @@ def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
     spark: Any, monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
     """With 64 bits most rows are taken for wanted, and none is in both parts or in neither."""
-    monkeypatch.setattr(few_rows, "_BITS", bits)
+    monkeypatch.setattr(hash_filter, "_BITS", bits)
     values = [*range(400), *range(40), None]
     rows = spark.createDataFrame([(str(v) if v is not None else None, v) for v in values],
                                  "name string, number int")  # fmt: skip
     wanted = spark.createDataFrame([(str(v),) for v in range(0, 120, 3)], "wanted string")
-    few = [row.number for row in few_rows.few_rows(rows, "name", wanted).collect()]
-    other = [row.number for row in few_rows.other_rows(rows, "name", wanted).collect()]
+    few = [row.number for row in hash_filter.rows_among(rows, "name", wanted).collect()]
+    other = [row.number for row in hash_filter.rows_not_among(rows, "name", wanted).collect()]
     assert sorted(few + other) == sorted(value for value in values if value is not None)
     assert set(range(0, 120, 3)) <= set(few) and not set(few) & set(other)
     assert (len(set(few)) == 40) == (bits > 64)
     none = wanted.where("wanted = 'x'")
-    assert few_rows.few_rows(rows, "name", none).count() == 0
-    assert few_rows.other_rows(rows, "name", none).count() == 440
+    assert hash_filter.rows_among(rows, "name", none).count() == 0
+    assert hash_filter.rows_not_among(rows, "name", none).count() == 440
 
 
 def test_what_was_made_of_other_rows_is_released_before_them(

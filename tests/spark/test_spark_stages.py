@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lshdb import CreateOptions
-from lshdb.spark import grouping, leading, merged_buckets, pairing
+from lshdb.spark import candidate_pairs, grouping, merged_buckets, pairing
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 
@@ -50,8 +50,8 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
     size: int, most: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairing, "PIECE", 4)
-    monkeypatch.setattr(leading, "PIECE", 4)
-    monkeypatch.setattr(leading, "HEAD", 3)
+    monkeypatch.setattr(candidate_pairs, "PIECE", 4)
+    monkeypatch.setattr(candidate_pairs, "HEAD", 3)
     monkeypatch.setattr(pairing, "SENT", 4 * size)
     rng = random.Random(size)
     keys = [1, 2, 2 + 2**24, 3 + 2**24, 2**31, 7 << 32, (7 << 32) + 1, 2**32, 255 * 2**32 - 1]
@@ -98,14 +98,14 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
     cut = [
         row
         for several in rows
-        for batch in leading._piece_batches(
+        for batch in candidate_pairs._piece_batches(
             [pa.RecordBatch.from_arrays([pa.array([value]) for value in several], names)]
         )
         for row in batch.to_pylist()
     ]
     cut.sort(key=lambda row: (row["first"], row["piece"]))
     pieces: dict[bytes, list[list[bytes]]] = {}
-    for batch in leading._member_batches([pa.RecordBatch.from_pylist(cut)] if cut else []):
+    for batch in candidate_pairs._member_batches([pa.RecordBatch.from_pylist(cut)] if cut else []):
         (first,), (_,) = (set(batch[name].to_pylist()) for name in ("first", "piece"))
         pieces.setdefault(first, []).append(batch["signature_id"].to_pylist())
     assert set(pieces) == set(alike)
@@ -165,7 +165,7 @@ def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
     ids = pairing.ids_of(pa.array([one_id(number) for number in numbers]))
     assert ids[pairing.order_of(ids)].tolist() == sorted(ids.tolist())
     if kind != "alike":
-        counts = np.bincount(leading._hashed(ids, 3), minlength=8)
+        counts = np.bincount(candidate_pairs._hashed(ids, 3), minlength=8)
         assert len(counts) == 8 and (abs(counts - 500) < 100).all()
 
 
@@ -222,7 +222,7 @@ def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     )
     found = [
         (int.from_bytes(row["left"], "big"), int.from_bytes(row["right"], "big"))
-        for out in leading._led_batches(
+        for out in candidate_pairs._led_batches(
             params, 0.6, 10**6, False, [batch.slice(0, 11), batch.slice(11)]
         )
         for row in out.to_pylist()

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.grouping import components, cut, forest
 
-__all__ = ["connecting_pairs"]
+__all__ = ["spanning_pairs"]
 
 MANY = 2**18
 """Up to so many candidates, all are verified at once: that takes a second or two."""
@@ -22,7 +22,7 @@ SAVED = 4
 """A forest is verified first if there are so many times as many candidates."""
 
 
-def connecting_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) -> DataFrame:
+def spanning_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) -> DataFrame:
     """Return verified pairs that have the connected components of all, computed.
 
     Parameters

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from lshdb.spark.candidate_pairs import HEAD, OTHERS, candidates, members_of
 from lshdb.spark.comparison import Comparison, verified
-from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import cut
-from lshdb.spark.leading import HEAD, OTHERS, candidates, members_of
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.merged_buckets import KNOWN, MANY
-from lshdb.spark.pairing import PIECE, Met, bucket_pairs
+from lshdb.spark.pairing import PIECE, SharedBuckets, bucket_pairs
 from lshdb.spark.signing import ID_BYTES
 
-__all__ = ["BUDGET", "HiddenPairs"]
+__all__ = ["BUDGET", "LargeBucketPairs"]
 
 BUDGET = 2**23
 """Pairs of a piece that are compared by signature: a second or two."""
@@ -33,32 +33,32 @@ _PAIRED = 32
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenPairs:
+class LargeBucketPairs:
     """Finds near-duplicates among documents that are to be kept.
 
     Attributes
     ----------
-    met : Met
+    shared : SharedBuckets
     by : Comparison
         Its rows have the members of the buckets at least.
     max_bucket : int or None
-        With which ``met`` was made.
+        With which ``shared`` was made.
     """
 
-    met: Met
+    shared: SharedBuckets
     by: Comparison
     max_bucket: int | None
 
     def is_empty(self) -> bool:
         """Return whether there is no large bucket."""
-        if self.met.counts is None:
-            return self.met.rows.where("members IS NOT NULL").isEmpty()
-        return not self.met.may_have_large
+        if self.shared.counts is None:
+            return self.shared.rows.where("members IS NOT NULL").isEmpty()
+        return not self.shared.may_have_large
 
     @property
     def members(self) -> DataFrame:
         """Members of large buckets: ``bucket``, the same for buckets that were taken as one."""
-        return members_of(self.met).select(sf.xxhash64("first").alias("bucket"), "signature_id")
+        return members_of(self.shared).select(sf.xxhash64("first").alias("bucket"), "signature_id")
 
     def among(
         self, ranked: DataFrame, leaders: DataFrame | None, edges: DataFrame
@@ -91,14 +91,14 @@ class HiddenPairs:
         placed = cut(ranked.select("signature_id", place.alias("place"), leads.alias("leads")))
         inside = self.members.distinct().join(placed, "signature_id")
         posted = inside.select("bucket", sf.col("place").alias("signature_id"))
-        met = bucket_pairs(posted, max_bucket=_PAIRED).counted()
+        shared = bucket_pairs(posted, max_bucket=_PAIRED).counted()
         number = sf.unhex(sf.lpad(sf.hex("place"), 2 * ID_BYTES, "0"))
         numbered = placed.select("signature_id", number.alias("number"))
-        rows = few_rows(self.by.rows.select("signature_id", "signature"), "signature_id", placed)
+        rows = rows_among(self.by.rows.select("signature_id", "signature"), "signature_id", placed)
         rows = rows.join(numbered, "signature_id").select(
             sf.col("number").alias("signature_id"), "signature"
         )
-        pairs = candidates(met, replace(self.by, rows=rows), budget=BUDGET,
+        pairs = candidates(shared, replace(self.by, rows=rows), budget=BUDGET,
                            only_first=leaders is not None)  # fmt: skip
         for end in ("left", "right"):
             names = numbered.select(sf.col("number").alias(end), sf.col("signature_id").alias("id"))

@@ -11,22 +11,22 @@ from pyspark.sql.window import Window
 from lshdb.clusters.deduplication import cannot_compare, field_name, unordered
 from lshdb.params.index_params import IndexParams
 from lshdb.search.loss import warn_unchecked
-from lshdb.spark.connecting import connecting_pairs
+from lshdb.spark.cached_frames import persisted
 from lshdb.spark.expansion import age, copy_groups, distances
 from lshdb.spark.grouping import components, cut, representatives
-from lshdb.spark.hidden_pairs import HiddenPairs
-from lshdb.spark.keeping import kept
+from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import drawn_pairs
+from lshdb.spark.spanning_pairs import spanning_pairs
 from lshdb.spark.stages import Stages
 
-__all__ = ["Linked", "clusters_of", "decisions_of"]
+__all__ = ["DocumentGraph", "clusters_of", "decisions_of"]
 
 ROUNDS = 8
 """In which documents to keep are compared with all others: one for a family or boilerplate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class DocumentGraph:
     """Documents and the verified pairs that join them, computed.
 
     Attributes
@@ -39,7 +39,7 @@ class Linked:
         All verified pairs of signatures, or as many as connect what all of them connect.
     nodes : DataFrame
         ``signature_id`` and ``root`` of every end of an edge.
-    hidden : HiddenPairs
+    hidden : LargeBucketPairs
         What large buckets hide of the edges.
     """
 
@@ -48,10 +48,10 @@ class Linked:
     documents: DataFrame
     edges: DataFrame
     nodes: DataFrame
-    hidden: HiddenPairs
+    hidden: LargeBucketPairs
 
     @classmethod
-    def of(cls, stages: Stages, *, of_all: bool, are_all: bool = True) -> Linked:
+    def of(cls, stages: Stages, *, of_all: bool, are_all: bool = True) -> DocumentGraph:
         """Compute the pairs, or as many as connect all, and connect them.
 
         Parameters
@@ -64,13 +64,13 @@ class Linked:
         """
         pairs = stages.edges if are_all else stages.found
         n = stages.n_candidates
-        if stages.met.may_repeat_keys:
+        if stages.shared.may_repeat_keys:
             n = None
             # A signature that only rejected rows have joins nothing.
             ids = stages.documents.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
-        edges = cut(pairs) if are_all else connecting_pairs(pairs, stages.by, n)
+        edges = cut(pairs) if are_all else spanning_pairs(pairs, stages.by, n)
         held = stages.documents if of_all else stages.joined(edges)
         return cls(
             stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
@@ -108,9 +108,9 @@ class Linked:
             return self.chosen(preference)
         ranked = self._ranked(preference)
         found, _ = self.hidden.among(ranked, None, self.edges)
-        linked, is_whole, led = self._joined(found), True, ranked.limit(0)
+        graph, is_whole, led = self._joined(found), True, ranked.limit(0)
         for number in range(ROUNDS + 1):
-            chosen = cut(linked.chosen(preference))
+            chosen = cut(graph.chosen(preference))
             gone = chosen.where("signature_id != chosen").select("signature_id")
             left = cut(ranked.join(gone, "signature_id", "anti"))
             leaders = cut(left.join(led, "signature_id", "anti"))
@@ -119,18 +119,18 @@ class Linked:
             if number == ROUNDS:
                 is_whole = False
                 break
-            found, are_all = linked.hidden.among(ranked, leaders, linked.edges)
+            found, are_all = graph.hidden.among(ranked, leaders, graph.edges)
             is_whole &= are_all
             if found.isEmpty():
                 break
-            linked, led = linked._joined(found), cut(led.unionByName(leaders))
+            graph, led = graph._joined(found), cut(led.unionByName(leaders))
         if not is_whole:
             held = left.select("signature_id", sf.lit(1).alias("held"))
-            drawn = drawn_pairs(linked.edges, held, linked.hidden)
+            drawn = drawn_pairs(graph.edges, held, graph.hidden)
             warn_unchecked(drawn if drawn is not None and drawn.high > 0 else None)
         return chosen
 
-    def _joined(self, found: DataFrame) -> Linked:
+    def _joined(self, found: DataFrame) -> DocumentGraph:
         """Return the same with more edges."""
         if found.isEmpty():
             return self
@@ -151,14 +151,14 @@ class Linked:
         return shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
 
 
-def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
+def clusters_of(graph: DocumentGraph, *, min_size: int, linkage: str) -> DataFrame:
     """Return ``cluster``, ``size`` and ``key`` of the documents in clusters."""
     if linkage == "component":
-        nodes = linked.with_copies()
+        nodes = graph.with_copies()
     else:
-        chosen = linked.chosen([age()])
+        chosen = graph.chosen([age()])
         nodes = chosen.select("signature_id", sf.col("chosen").alias("root"))
-    members = kept(linked.documents.join(nodes, "signature_id"))
+    members = persisted(graph.documents.join(nodes, "signature_id"))
     is_named = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
     named = members.groupBy("root").agg(
         sf.min_by(sf.when(is_named, sf.col("key")), sf.when(is_named, age())).alias("cluster"),
@@ -168,14 +168,14 @@ def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
     return found.select("cluster", "size", "key")
 
 
-def decisions_of(linked: Linked, keep: str, only: str) -> DataFrame:
+def decisions_of(graph: DocumentGraph, keep: str, only: str) -> DataFrame:
     """Return what :func:`lshdb.spark.dedup` says of documents: of all, or those kept or dropped."""
-    params, method = linked.params, linked.method
+    params, method = graph.params, graph.method
     if field_name(keep) is not None:
-        _refuse_unordered(linked, keep)
-    chosen = linked.finally_chosen(_preference(keep))
+        _refuse_unordered(graph, keep)
+    chosen = graph.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
-    found = linked.documents.join(chosen, "signature_id", "left").withColumn(
+    found = graph.documents.join(chosen, "signature_id", "left").withColumn(
         "similarity", sf.coalesce("similarity", best)
     )
     drops = sf.coalesce(sf.col("speaker") != sf.col("key"), sf.lit(False))
@@ -193,10 +193,10 @@ def decisions_of(linked: Linked, keep: str, only: str) -> DataFrame:
     )  # fmt: skip
 
 
-def _refuse_unordered(linked: Linked, keep: str) -> None:
+def _refuse_unordered(graph: DocumentGraph, keep: str) -> None:
     """Raise ParameterError if values of similar documents have no order beside each other."""
     kind = sf.substring("value", 1, 1).alias("kind")
-    compared = linked.documents.join(linked.with_copies(), "signature_id", "semi")
+    compared = graph.documents.join(graph.with_copies(), "signature_id", "semi")
     rows = compared.where("value IS NOT NULL").groupBy(kind).agg(sf.min("key").alias("key"))
     documents = {bytes(row["kind"]): row["key"] for row in rows.orderBy("kind").collect()}
     reason = unordered(documents)

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["kept", "named", "release"]
+__all__ = ["named_view", "persisted", "release"]
 
 _DATASET = "org.apache.spark.sql.classic.Dataset"
 _FEWER = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
@@ -26,7 +26,7 @@ _KEPT: dict[SparkSession, list[DataFrame]] = {}
 """What is kept, by session."""
 
 
-def kept(rows: DataFrame, *, in_memory: bool = True) -> DataFrame:
+def persisted(rows: DataFrame, *, in_memory: bool = True) -> DataFrame:
     """Keep rows, in memory or on the disks of executors, from when they are first computed.
 
     Until :func:`release`. The same plan is kept once.
@@ -72,7 +72,7 @@ def _as_leaf(rows: DataFrame) -> DataFrame:
 
 
 @contextlib.contextmanager
-def named(rows: DataFrame) -> Iterator[DataFrame]:
+def named_view(rows: DataFrame) -> Iterator[DataFrame]:
     """Give the same rows under a name that the server knows, meanwhile, to a client of Connect.
 
     A client sends the whole plan with each question. That of a checkpoint is copied by protobuf on

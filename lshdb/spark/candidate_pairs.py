@@ -24,11 +24,11 @@ from pyspark.sql import functions as sf
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import LEADERS, leader_links
 from lshdb.search.verification import least_share
+from lshdb.spark.cached_frames import persisted
 from lshdb.spark.comparison import Comparison
-from lshdb.spark.few_rows import few_rows
-from lshdb.spark.keeping import kept
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.merged_buckets import KNOWN, merged_buckets
-from lshdb.spark.pairing import PIECE, Ids, Met, grouped, ids_of, order_of, rows_of
+from lshdb.spark.pairing import PIECE, Ids, SharedBuckets, grouped, ids_of, order_of, rows_of
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
 
 __all__ = ["HEAD", "OTHERS", "candidates", "members_of"]
@@ -39,12 +39,14 @@ OTHERS = 2**62
 """What is added to the number of a member that is no leader."""
 
 
-def candidates(met: Met, by: Comparison, *, budget: int = 0, only_first: bool = False) -> DataFrame:
+def candidates(
+    shared: SharedBuckets, by: Comparison, *, budget: int = 0, only_first: bool = False
+) -> DataFrame:
     """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
 
     Parameters
     ----------
-    met : Met
+    shared : SharedBuckets
         Read several times if there may be large buckets.
     by : Comparison
         Members of large buckets are compared with leaders by signature.
@@ -54,12 +56,12 @@ def candidates(met: Met, by: Comparison, *, budget: int = 0, only_first: bool = 
         Leaders are the members whose ids are numbers below ``OTHERS``, each compared with all
         others, as far as the budget goes.
     """
-    if not met.may_have_large:
-        return met.pairs()
+    if not shared.may_have_large:
+        return shared.pairs()
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
-    members = members_of(met)
+    members = members_of(shared)
     wanted = members.select("signature_id")
-    rows = few_rows(by.rows.select("signature_id", "signature"), "signature_id", wanted)
+    rows = rows_among(by.rows.select("signature_id", "signature"), "signature_id", wanted)
     # One number to sort by, which Spark does without comparing rows.
     piece = sf.xxhash64("first", "piece").alias("piece")
     links = (
@@ -71,10 +73,10 @@ def candidates(met: Met, by: Comparison, *, budget: int = 0, only_first: bool = 
             mapped(_led_batches, params, like, budget, only_first), "left binary, right binary"
         )
     )
-    return met.pairs().unionByName(kept(links.distinct()))
+    return shared.pairs().unionByName(persisted(links.distinct()))
 
 
-def members_of(met: Met) -> DataFrame:
+def members_of(shared: SharedBuckets) -> DataFrame:
     """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
 
     Of buckets that are taken as one, ``first`` is the same.
@@ -83,12 +85,12 @@ def members_of(met: Met) -> DataFrame:
 
     Parameters
     ----------
-    met : Met
+    shared : SharedBuckets
         Read twice.
     """
-    members = met.rows.where("members IS NOT NULL").select("first", "number", "members")
-    return kept(
-        members.join(merged_buckets(met.rows), "first")
+    members = shared.rows.where("members IS NOT NULL").select("first", "number", "members")
+    return persisted(
+        members.join(merged_buckets(shared.rows), "first")
         .select("first", "root", "number", "members", "most")
         .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
         .repartition("first", "piece")
