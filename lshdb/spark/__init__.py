@@ -1,9 +1,9 @@
 """The same questions on Apache Spark: data frame in, data frame out. Public names, nothing else.
 
-The stages are the one machine's own (``shingling/``, ``signatures/``, ``search/``), called on
-batches of Arrow's columns where the data lies. Spark sorts, joins and moves what they need.
+The stages call the code of one machine (``shingling/``, ``signatures/``, ``search/``) on batches of
+Arrow columns where the data lies. Spark sorts, joins and moves what they need.
 
-Each name is imported when it is first asked for, because pyspark is an extra.
+A name is imported on first use, because pyspark is an extra.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.cached_frames import release as release
     from lshdb.spark.dataset_index import Index as Index
     from lshdb.spark.frame_answers import Answers as Answers
-    from lshdb.spark.questions import clusters as clusters
-    from lshdb.spark.questions import dedup as dedup
-    from lshdb.spark.questions import deduplicate as deduplicate
-    from lshdb.spark.questions import large_buckets as large_buckets
-    from lshdb.spark.questions import loss as loss
-    from lshdb.spark.questions import neighbors as neighbors
-    from lshdb.spark.questions import pairs as pairs
-    from lshdb.spark.questions import rejected as rejected
+    from lshdb.spark.frame_answers import clusters as clusters
+    from lshdb.spark.frame_answers import dedup as dedup
+    from lshdb.spark.frame_answers import deduplicate as deduplicate
+    from lshdb.spark.frame_answers import large_buckets as large_buckets
+    from lshdb.spark.frame_answers import loss as loss
+    from lshdb.spark.frame_answers import neighbors as neighbors
+    from lshdb.spark.frame_answers import pairs as pairs
+    from lshdb.spark.frame_answers import rejected as rejected
     from lshdb.spark.session import connect as connect
     from lshdb.spark.session import read_files as read_files
     from lshdb.spark.session import sparks_errors as sparks_errors
@@ -29,8 +29,9 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
 _HOMES = {
     "cached_frames": "release",
     "dataset_index": "Index",
-    "frame_answers": "Answers",
-    "questions": "clusters dedup deduplicate large_buckets loss neighbors pairs rejected",
+    "frame_answers": (
+        "Answers clusters dedup deduplicate large_buckets loss neighbors pairs rejected"
+    ),
     "session": "connect read_files sparks_errors",
 }
 """Module to the public names that it holds."""

@@ -62,7 +62,7 @@ class DocumentGraph:
         are_all : bool
             Whether all pairs are needed.
         """
-        pairs = stages.edges if are_all else stages.found
+        pairs = stages.edges if are_all else stages.candidates
         n = stages.n_candidates
         if stages.shared.may_repeat_keys:
             n = None

@@ -1,43 +1,74 @@
-"""What is asked of a data frame, answered from stages that several questions share."""
+"""The answers to questions about one data frame: pairs, clusters, which documents to keep.
+
+:class:`Answers` makes documents of the rows, signs them, and finds and verifies pairs, as ``lshdb
+add`` and ``lshdb pairs`` do. Each function asks one question. Nothing is stored for later. What one
+stage gives to several others stays on the executors until :func:`lshdb.spark.release`, or until the
+session ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Self, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.arguments import Keep, Linkage, Only, Verify, check_choice, check_flag, check_whole
+from lshdb.arguments import Keep, Linkage, Only, check_choice, check_flag, check_whole
 from lshdb.clusters.deduplication import ONLY, check_keep, field_name
 from lshdb.clusters.listing import LINKAGES
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import ParameterError
-from lshdb.params.options import Parameters
 from lshdb.search.loss import Loss
 from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import expanded, neighbors_of
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.signing import column_name, column_of
-from lshdb.spark.stages import Question, Stages
-from lshdb.tokenizers import Tokenizer
+from lshdb.spark.stages import FrameOptions, Stages
 
-__all__ = ["Answers"]
+__all__ = [
+    "Answers",
+    "clusters",
+    "dedup",
+    "deduplicate",
+    "large_buckets",
+    "loss",
+    "neighbors",
+    "pairs",
+    "rejected",
+]
 
 
 class Answers:
-    """Answers to several questions about one data frame, whose rows are signed and paired once.
+    """Answers to questions about one data frame, whose rows are signed and paired once.
 
-    They are those of the functions of the same names. Rows are signed and paired when you first
-    ask, and what follows is planned for what there is, so an answer takes a tenth to a seventh less
-    time than one that computes nothing before you use it.
+    Rows are signed and paired when you first ask. Later stages are planned for what was counted
+    then: an answer takes a tenth to a seventh less time than that of a function, which counts
+    nothing before you use it.
 
     Parameters
     ----------
-    df, key, text, order, verify, max_bucket, tokenizer, **parameters
-        As for :func:`lshdb.spark.pairs`.
+    df : DataFrame
+        A document in each row. Rows that are no documents are left out (:meth:`rejected`).
     value : str, optional
         The column of ``keep="field:NAME"``.
+    key : str
+        The column of the keys, ``id`` by default: strings or whole numbers. If a key comes twice,
+        the first document counts.
+    text : str or sequence of str
+        The column of the texts, ``text`` by default, or of the vectors, bits or weights of another
+        metric. Texts of several columns are joined in that order, with a blank line between.
+    order : str, optional
+        The column by which one document is older than another. Of equals, and by default, the
+        document with the smaller key is older.
+    verify : {"none", "signature", "exact"}, optional
+        As for :meth:`lshdb.Index.pairs`.
+    max_bucket : int or "none", optional
+        Join larger buckets through leaders, and leave out larger groups of exact copies; 1000 by
+        default. ``"none"`` compares all pairs of all buckets.
+    tokenizer : Tokenizer or str, optional
+        As for :meth:`lshdb.Index.create`.
+    **options
+        Parameters of :meth:`lshdb.Index.create` by name (``threshold=0.7, k=3``).
 
     Raises
     ------
@@ -50,30 +81,28 @@ class Answers:
     """
 
     def __init__(
-        self,
-        df: DataFrame,
-        *,
-        key: str = "id",
-        text: str | Sequence[str] = "text",
-        order: str | None = None,
-        value: str | None = None,
-        verify: Verify | None = None,
-        max_bucket: int | str | None = None,
-        tokenizer: Tokenizer | str | None = None,
-        **parameters: Unpack[Parameters],
+        self, df: DataFrame, *, value: str | None = None, **options: Unpack[FrameOptions]
     ) -> None:
-        asked = Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)
-        self._stages = Stages(asked, value=value, at_once=True)
+        self._stages = Stages(df, value, True, **options)
 
     @classmethod
     def of(cls, stages: Stages) -> Self:
         """Answer from stages that are planned already, or have run."""
-        found = cls.__new__(cls)
-        found._stages = stages
-        return found
+        answers = cls.__new__(cls)
+        answers._stages = stages
+        return answers
 
     def pairs(self) -> DataFrame:
-        """Return all near-duplicate pairs (:func:`lshdb.spark.pairs`)."""
+        """Return all near-duplicate pairs once: ``key1``, ``key2``, ``similarity``, ``method``.
+
+        The pairs of ``lshdb add`` and ``lshdb pairs`` for the same rows, sorted by ``order`` and
+        key.
+
+        Returns
+        -------
+        DataFrame
+            ``key1`` is the older document. For a distance metric also ``distance``.
+        """
         stages = self._stages
         return expanded(
             stages.edges, stages.joined(stages.edges), stages.recipe.params,
@@ -81,7 +110,16 @@ class Answers:
         )  # fmt: skip
 
     def clusters(self, *, min_size: int = 2, linkage: Linkage = "component") -> DataFrame:
-        """Return the clusters of near-duplicate documents (:func:`lshdb.spark.clusters`).
+        """Return the clusters of near-duplicate documents: ``cluster``, ``size``, ``key``.
+
+        There is a row for each document of a cluster, which is named after its oldest document.
+
+        Parameters
+        ----------
+        min_size : int
+            Fewest documents in a cluster.
+        linkage : {"component", "representative"}
+            As for :meth:`lshdb.Index.clusters`.
 
         Raises
         ------
@@ -93,19 +131,53 @@ class Answers:
         return clusters_of(graph, min_size=min_size, linkage=linkage)
 
     def dedup(self, *, keep: Keep = "first", only: Only = "all") -> DataFrame:
-        """Decide for each document whether to keep it (:func:`lshdb.spark.dedup`).
+        """Decide for each document whether to keep it, and if not, which one is kept instead.
+
+        A dropped document is verified to be similar to the one kept in its place. In buckets over
+        ``max_bucket``, members are compared with those that ``keep`` prefers, until no two that are
+        kept are found similar. Where that is too much, an :class:`lshdb.UncheckedWarning` estimates
+        how many pairs are left.
+
+        Parameters
+        ----------
+        keep : str
+            ``first``, ``last``, ``longest``, ``shortest``, or ``field:NAME`` (``field:-NAME``) for
+            the document with the largest (smallest) value of a column.
+        only : {"all", "keep", "drop"}
+            Which decisions to return.
+
+        Returns
+        -------
+        DataFrame
+            ``key``, ``decision`` (``keep`` or ``drop``), ``kept_key``, ``similarity``, ``method``;
+            the last three are null for a document that is kept. For a distance metric also
+            ``distance``.
 
         Raises
         ------
         ParameterError
-            Also if ``keep`` is of a column that was not named as ``value``.
+            Also if ``keep`` names another column than ``value``.
         """
         check_choice("only", only, ONLY)
         self._check_keep(keep)
         return decisions_of(DocumentGraph.of(self._stages, of_all=True), keep, only)
 
     def deduplicate(self, *, keep: Keep = "first", mark: bool = False) -> DataFrame:
-        """Return the rows that do not repeat others (:func:`lshdb.spark.deduplicate`).
+        """Return the rows that do not repeat others; rows that are no documents are kept.
+
+        Parameters
+        ----------
+        keep : str
+            As for :meth:`dedup`.
+        mark : bool
+            Return all rows, with four more columns: ``lshdb_keep`` (whether the row is kept),
+            ``lshdb_cluster`` (the key that names its cluster), ``lshdb_kept_as`` (the key that is
+            kept instead) and ``lshdb_similarity``.
+
+        Returns
+        -------
+        DataFrame
+            All rows of one key are kept or dropped together.
 
         Raises
         ------
@@ -114,7 +186,7 @@ class Answers:
         """
         self._check_keep(keep)
         check_flag("mark", mark)
-        df, key = self._stages.asked.df, self._stages.asked.key
+        df, key = self._stages.df, self._stages.key
         marked = [name for name in MARKS if name in df.columns]
         if mark and marked:
             raise ParameterError(
@@ -123,24 +195,36 @@ class Answers:
             )
         graph = DocumentGraph.of(self._stages, of_all=True)
         names = ["key", "decision", "kept_key", "similarity"]
-        found = decisions_of(graph, keep, "drop").select(*names)
-        found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
+        drops = decisions_of(graph, keep, "drop").select(*names)
+        drops = drops.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
         own = column_of(df, key).cast("string")
         if not mark:
-            return df.join(found, own == found["lshdb_key"], "anti")
-        named = clusters_of(graph, min_size=2, linkage="component")
-        named = named.select(sf.col("cluster").alias("lshdb_cluster"), sf.col("key").alias("_key"))
-        both = df.join(found, own == found["lshdb_key"], "left").join(
-            named, own == named["_key"], "left"
+            return df.join(drops, own == drops["lshdb_key"], "anti")
+        members = clusters_of(graph, min_size=2, linkage="component")
+        members = members.select(
+            sf.col("cluster").alias("lshdb_cluster"), sf.col("key").alias("_key")
         )
+        rows = df.join(drops, own == drops["lshdb_key"], "left")
+        rows = rows.join(members, own == members["_key"], "left")
         marks = (
             sf.isnull("lshdb_decision").alias("lshdb_keep"), sf.col("lshdb_cluster"),
             sf.col("lshdb_kept_key").alias("lshdb_kept_as"), sf.col("lshdb_similarity"),
         )  # fmt: skip
-        return both.select(*(df[column_name(name)] for name in df.columns), *marks)
+        return rows.select(*(df[column_name(name)] for name in df.columns), *marks)
 
     def neighbors(self, *, top: int = 10) -> DataFrame:
-        """Return the most similar documents of every document (:func:`lshdb.spark.neighbors`).
+        """Return the most similar documents of every document, of those at the threshold.
+
+        Parameters
+        ----------
+        top : int
+            Most neighbours of a document.
+
+        Returns
+        -------
+        DataFrame
+            ``key``, ``rank`` (from 1), ``neighbor``, ``similarity``, ``method``. Among equally
+            similar documents the oldest come first.
 
         Raises
         ------
@@ -154,15 +238,27 @@ class Answers:
         )  # fmt: skip
 
     def rejected(self) -> DataFrame:
-        """Return the rows that are no documents (:func:`lshdb.spark.rejected`)."""
+        """Return the rows that are no documents: ``key`` and ``reason``. Rows are signed for it."""
         return self._stages.rejections
 
     def large_buckets(self) -> DataFrame:
-        """Return the buckets joined through leaders (:func:`lshdb.spark.large_buckets`)."""
+        """Return the buckets that are joined through leaders: ``bucket`` and ``size``.
+
+        Not every pair in them is compared. Empty if none has more than ``max_bucket`` signatures.
+        """
         return self._stages.shared.large_buckets()
 
     def loss(self) -> Loss:
-        """Estimate the share of pairs that ``max_bucket`` hides (:func:`lshdb.spark.loss`)."""
+        """Estimate which share of the near-duplicate pairs ``max_bucket`` hides from :meth:`pairs`.
+
+        Some 40,000 pairs of members of large buckets are drawn and compared, at once.
+
+        Returns
+        -------
+        Loss
+            Of pairs of documents: ``share``, between ``low`` and ``high`` with a confidence of
+            99 %. All are 0 if no bucket and no group of copies has more than ``max_bucket``.
+        """
         stages = self._stages
         return lost_pairs(stages.edges, stages.documents, stages.hidden)
 
@@ -174,3 +270,57 @@ class Answers:
                 f"keep is {keep!r}, and the column {name!r} was not read",
                 hint=f"name it when you ask: Answers(..., value={name!r})",
             )
+
+
+def pairs(df: DataFrame, **options: Unpack[FrameOptions]) -> DataFrame:
+    """Return all near-duplicate pairs (:meth:`Answers.pairs`); nothing runs before you use them."""
+    return Answers.of(Stages(df, **options)).pairs()
+
+
+def clusters(
+    df: DataFrame,
+    *,
+    min_size: int = 2,
+    linkage: Linkage = "component",
+    **options: Unpack[FrameOptions],
+) -> DataFrame:
+    """Return the clusters of near-duplicate documents (:meth:`Answers.clusters`)."""
+    return Answers.of(Stages(df, None, True, **options)).clusters(
+        min_size=min_size, linkage=linkage
+    )
+
+
+def dedup(
+    df: DataFrame, *, keep: Keep = "first", only: Only = "all", **options: Unpack[FrameOptions]
+) -> DataFrame:
+    """Decide for each document whether to keep it (:meth:`Answers.dedup`)."""
+    return Answers.of(Stages(df, field_name(keep), True, **options)).dedup(keep=keep, only=only)
+
+
+def deduplicate(
+    df: DataFrame, *, keep: Keep = "first", mark: bool = False, **options: Unpack[FrameOptions]
+) -> DataFrame:
+    """Return the rows that do not repeat others (:meth:`Answers.deduplicate`)."""
+    return Answers.of(Stages(df, field_name(keep), True, **options)).deduplicate(
+        keep=keep, mark=mark
+    )
+
+
+def neighbors(df: DataFrame, *, top: int = 10, **options: Unpack[FrameOptions]) -> DataFrame:
+    """Return the documents most similar to each (:meth:`Answers.neighbors`); runs on use."""
+    return Answers.of(Stages(df, **options)).neighbors(top=top)
+
+
+def rejected(df: DataFrame, **options: Unpack[FrameOptions]) -> DataFrame:
+    """Return the rows that are no documents (:meth:`Answers.rejected`); runs on use."""
+    return Answers.of(Stages(df, **options)).rejected()
+
+
+def large_buckets(df: DataFrame, **options: Unpack[FrameOptions]) -> DataFrame:
+    """Return the buckets joined through leaders (:meth:`Answers.large_buckets`); runs on use."""
+    return Answers.of(Stages(df, **options)).large_buckets()
+
+
+def loss(df: DataFrame, **options: Unpack[FrameOptions]) -> Loss:
+    """Estimate the share of pairs that ``max_bucket`` hides (:meth:`Answers.loss`)."""
+    return Answers.of(Stages(df, None, True, **options)).loss()

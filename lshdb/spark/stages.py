@@ -1,16 +1,16 @@
-"""Rows of a data frame -> documents, candidate pairs and verified pairs: what questions begin with.
+"""Rows of a data frame -> documents, candidate pairs and verified pairs: the start of all answers.
 
-Nothing runs before somebody uses an answer, so a plan has to expect large buckets, keys that come
-twice, and any number of candidates; nearly always there are no large buckets and no such keys.
-Where the answer is wanted in any case, rows are signed and paired at once, and what follows is
-planned for what there is.
+Nothing runs before an answer is used, so a plan must expect large buckets, keys that come twice,
+and any number of candidates, though nearly always there are no large buckets and no such keys.
+Where the answer is needed in any case, rows are signed and paired at once, and later stages are
+planned for what was counted.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -27,113 +27,118 @@ from lshdb.spark.pairing import SharedBuckets, bucket_limit, bucket_pairs, ends_
 from lshdb.spark.signing import Recipe, refuse_passages, signed
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
-__all__ = ["Question", "Stages"]
+__all__ = ["FrameOptions", "Stages"]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What every question is given.
+class FrameOptions(Parameters, total=False):
+    """The keywords of every question about a data frame; see :class:`lshdb.spark.Answers`."""
 
-    Attributes
-    ----------
-    df : DataFrame
-    key : str
-    text : str or sequence of str
-    order : str or None
-    verify : str or None
-    max_bucket : int, "none" or None
-    tokenizer : Tokenizer, str or None
-    parameters : Parameters
-    """
-
-    df: DataFrame
     key: str
     text: str | Sequence[str]
     order: str | None
     verify: Verify | None
     max_bucket: int | str | None
     tokenizer: Tokenizer | str | None
-    parameters: Parameters
 
 
 class Stages:
-    """The stages up to verified pairs of signatures, each planned when it is first asked for.
+    """The stages up to verified pairs of signatures, each planned when it is first used.
 
     Attributes
     ----------
-    asked : Question
+    df : DataFrame
+        The rows of the caller.
+    key : str
+        The column of the keys.
     value : str or None
-        The column that went along.
+        A further column that goes along.
     recipe : Recipe
+        How rows are signed and compared.
     method : str
+        How pairs are verified.
     max_bucket : int or None
+        The largest bucket of which all pairs are compared.
     signed : DataFrame
         Every row, signed or rejected.
     """
 
-    def __init__(self, asked: Question, *, value: str | None = None, at_once: bool = False) -> None:
+    def __init__(
+        self,
+        df: DataFrame,
+        value: str | None = None,
+        at_once: bool = False,
+        /,  # so that a keyword of one of these names is an unknown parameter
+        *,
+        key: str = "id",
+        text: str | Sequence[str] = "text",
+        order: str | None = None,
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+        tokenizer: Tokenizer | str | None = None,
+        **parameters: Unpack[Parameters],
+    ) -> None:
         """Plan the first stage.
 
         Parameters
         ----------
-        asked : Question
+        df : DataFrame
+            The rows.
         value : str, optional
-            A column to go along.
+            A further column to go along.
         at_once : bool
-            Sign and pair rows as soon as a later stage is asked for.
+            Sign and pair rows as soon as a later stage is used.
+        key, text, order, verify, max_bucket, tokenizer, **parameters
+            As for :class:`lshdb.spark.Answers`.
         """
-        given = given_tokenizer(asked.tokenizer)
-        recorded = "" if given is None else given.recorded
+        split = given_tokenizer(tokenizer)
         check_parameters(
-            "lshdb.spark", asked.parameters,
-            "key", "text", "order", "verify", "max_bucket", "tokenizer",
-        )  # fmt: skip
-        params = CreateOptions(**asked.parameters, tokenizer=recorded).params()
-        refuse_passages(params)
-        self.asked, self.value, self._at_once = asked, value, at_once
-        self.recipe = Recipe(params, given if isinstance(asked.tokenizer, Tokenizer) else None)
-        self.max_bucket = bucket_limit(asked.max_bucket)
-        self.method = choose_method(asked.verify, params)
-        rows = signed(
-            asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value
+            "lshdb.spark", parameters, "key", "text", "order", "verify", "max_bucket", "tokenizer"
         )
+        recorded = "" if split is None else split.recorded
+        params = CreateOptions(**parameters, tokenizer=recorded).params()
+        refuse_passages(params)
+        self.df, self.key, self.value, self._at_once = df, key, value, at_once
+        self.recipe = Recipe(params, split if isinstance(tokenizer, Tokenizer) else None)
+        self.max_bucket = bucket_limit(max_bucket)
+        self.method = choose_method(verify, params)
+        rows = signed(df, self.recipe, key=key, body=text, order=order, value=value)
         self.signed = persisted(rows, in_memory=False)
         self._shared: SharedBuckets | None = None
 
     @property
     def shared(self) -> SharedBuckets:
-        """What postings have in common."""
+        """The buckets that several signatures share."""
         if self._shared is None:
             bucket = sf.col("buckets").alias("bucket")
-            posted = self._good.select(bucket, "signature_id", key_bucket("key"))
+            posted = self._accepted.select(bucket, "signature_id", key_bucket("key"))
             shared = bucket_pairs(posted, max_bucket=self.max_bucket)
             self._shared = shared.counted() if self._at_once else shared
         return self._shared
 
     @functools.cached_property
     def by(self) -> Comparison:
-        """What pairs are compared by."""
-        return Comparison(self._good, self.recipe, self.method, self.recipe.params.level)
+        """What compares pairs."""
+        return Comparison(self._accepted, self.recipe, self.method, self.recipe.params.level)
 
     @property
     def n_candidates(self) -> int | None:
-        """How many candidate pairs there are, if that is known."""
+        """The number of candidate pairs; None if it is unknown."""
         counts = self.shared.counts
         return None if counts is None or counts.large else counts.pairs
 
     @functools.cached_property
-    def found(self) -> DataFrame:
+    def candidates(self) -> DataFrame:
         """Candidate pairs of signatures."""
         return candidates(self.shared, self.by)
 
     @functools.cached_property
     def edges(self) -> DataFrame:
         """Verified pairs of signatures."""
-        return persisted(verified(self.found, self.by, n=self.n_candidates))
+        return persisted(verified(self.candidates, self.by, n=self.n_candidates))
 
     @property
     def hidden(self) -> LargeBucketPairs:
-        """What large buckets hide of them."""
+        """What finds the pairs that large buckets hide."""
         return LargeBucketPairs(self.shared, self.by, self.max_bucket)
 
     @functools.cached_property
@@ -142,15 +147,15 @@ class Stages:
         return persisted(documents(self.signed, self.shared))
 
     def joined(self, edges: DataFrame) -> DataFrame:
-        """Return the documents that edges or a common signature join with others, and few others.
+        """Return the documents that have an edge or a copy, and a few others.
 
         Parameters
         ----------
         edges : DataFrame
             ``left`` and ``right``; read twice.
         """
-        some = ends_of(edges).unionByName(self.shared.copied_signatures())
-        return persisted(documents(self.signed, self.shared, of=some))
+        ids = ends_of(edges).unionByName(self.shared.copied_signatures())
+        return persisted(documents(self.signed, self.shared, of=ids))
 
     @property
     def rejections(self) -> DataFrame:
@@ -159,5 +164,5 @@ class Stages:
         return rejections(self.signed, may_repeat_keys=may_repeat)
 
     @property
-    def _good(self) -> DataFrame:
+    def _accepted(self) -> DataFrame:
         return self.signed.where("reason IS NULL")

@@ -248,7 +248,7 @@ def test_answers_from_common_stages_are_those_of_each_question(
         documents = [("a", None), ("b", "one word after another"), ("c", "")]
     df = frame(spark, documents)
     answers = lshdb.spark.Answers(df, **asked)
-    met = answers._stages.met
+    met = answers._stages.shared
     assert (met.may_have_large, met.may_repeat_keys) == (kind == "crowded", kind == "twice")
     assert met.counts is not None and (met.counts.pairs > 0) == (kind != "nothing")
     questions = {
