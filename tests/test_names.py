@@ -19,7 +19,6 @@ EMPTY = {
 DONE = 0.01
 CEILINGS = {
     "clusters": 0.09,
-    "dataset": 0.07,
     "search": 0.04,
     "spark": 0.12,
     "storage": 0.05,

@@ -2,18 +2,18 @@
 
 Each table is a Delta table. A change puts new files into the folders of some tables, commits each
 of these tables, and then adds a row to ``commits`` that names the versions of all. A reader takes
-the newest row of ``commits`` and reads each table at the version named there. So a change that ends
-before its row is there, however it ends, leaves versions and files that nobody reads.
+the newest row of ``commits`` and reads each table at the version named there. If a change ends
+before its row is committed, for whatever reason, nobody reads the versions and files it left.
 
-The next change of such a table begins from the version that is named: in the same transaction it
-takes out of the log what the dead one added, and adds again what that one took out.
+The next change of such a table starts from the version that ``commits`` names: in one transaction
+it removes from the log what the unfinished change added, and adds again what that one removed.
 
-One writer at a time wins. Every transaction carries one application id, and is not tried again, so
-that Delta refuses it if the table has changed since it was read. For the table ``commits``, that is
-what makes one of two writers fail, whatever both did before.
+Of two writers at the same time, one wins. Every transaction carries the same application id and is
+not retried, so Delta refuses it if the table has changed since it was read. The table ``commits``
+decides: whatever both writers did before, one of them fails there.
 
-Decided: versions that readers may still use are kept by number when files are removed
-(:func:`vacuum`). Whoever removes files with another program has to keep them, too.
+Decided: :func:`vacuum` keeps, by number, the versions that readers may still use. A program of your
+own that removes files has to keep them, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CONFIGURATION = {
     "delta.enableDeletionVectors": "false",
     "delta.enableExpiredLogCleanup": "false",
 }
-"""A file's rows are all there or none, and versions that ``commits`` names can be read."""
+"""A file has all of its rows or is removed; versions that ``commits`` names stay readable."""
 _JSON = ("index", "parameters", "edges", "counts")
 
 
@@ -63,9 +63,11 @@ class Commit:
     commit_id : int
         0 for the first one, then one more each.
     committed_at : str
+        The time, as in the table ``batches``.
     operation : str
+        What the change did, in a word or a few.
     format : int
-        Of the dataset.
+        The format number of the dataset.
     posting_shift : int
         A bucket key shifted right by so many bits is its range.
     index : dict
@@ -73,7 +75,7 @@ class Commit:
     parameters : dict
         Name to value.
     edges : dict or None
-        How far edges and clusters had come.
+        The state of edges and clusters.
     counts : dict
         Rows by table.
     versions : dict
@@ -135,14 +137,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file that a version of a table has.
+    """A file in a version of a table.
 
     Attributes
     ----------
     uri : str
         The whole path.
     file : NewFile
-        The same as when it was added.
+        Its description in the log.
     """
 
     uri: str
@@ -151,7 +153,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset, and the state of it that is read.
+    """One state of a dataset.
 
     Attributes
     ----------
@@ -160,7 +162,7 @@ class Dataset:
     options : mapping
         How deltalake reaches it (``storage_options``).
     commit : Commit
-        What is read.
+        The state.
     """
 
     path: str
@@ -183,16 +185,20 @@ class Dataset:
         Parameters
         ----------
         path : str
+            A new or empty folder, or a URI.
         index, parameters : dict
+            As in :class:`Commit`.
         posting_shift : int
+            As :func:`lshdb.dataset.dataset_tables.posting_shift` returns it.
         options : mapping, optional
+            How deltalake reaches the path (``storage_options``).
         beside : str
-            Name of a file that is in the folder already.
+            Name of a file that the folder may hold already.
 
         Raises
         ------
         IndexExistsError
-            Something is there already, be it what is left of an attempt that did not end.
+            The folder holds something else, perhaps from an attempt that was interrupted.
         LshdbError
             deltalake is not installed, or the tables cannot be written.
         """
@@ -202,7 +208,7 @@ class Dataset:
         if (
             local is not None
             and local.exists()
-            and (not local.is_dir() or any(one.name != beside for one in local.iterdir()))
+            and (not local.is_dir() or any(entry.name != beside for entry in local.iterdir()))
         ):
             raise IndexExistsError(
                 f"{path} exists already", hint="name a new path, or an empty folder"
@@ -238,7 +244,7 @@ class Dataset:
         Raises
         ------
         IndexNotFoundError
-            There is no dataset, or one whose creation did not end.
+            There is no dataset, or its creation was interrupted.
         FormatError, DamageError, DatabaseError
         """
         options = dict(options or {})
@@ -250,11 +256,11 @@ class Dataset:
         return cls(path, options, commit)
 
     def newest(self) -> Dataset:
-        """Return the same dataset as it is now."""
+        """Return the newest state of the dataset."""
         return Dataset.open(self.path, options=self.options)
 
     def table(self, name: str) -> Any:
-        """Return a table, as :class:`deltalake.DeltaTable`, at the version that is named."""
+        """Return a table, as :class:`deltalake.DeltaTable`, at the version of this state."""
         return _table(f"{self.path}/{name}", self.options, self.commit.versions[name])
 
     def files(self, name: str, *, ranges: Iterable[int] | None = None) -> list[StoredFile]:
@@ -263,31 +269,32 @@ class Dataset:
         Parameters
         ----------
         name : str
+            The table.
         ranges : iterable of int, optional
-            Of the postings, only the files of these ranges.
+            For the postings: return only the files of these ranges.
         """
-        found = _active(self.table(name))
+        files = _active(self.table(name))
         if ranges is not None:
-            wanted = {str(one) for one in ranges}
-            found = {path: one for path, one in found.items() if one.partition[RANGE] in wanted}
-        return [StoredFile(f"{self.path}/{name}/{path}", found[path]) for path in sorted(found)]
+            texts = {str(number) for number in ranges}
+            files = {path: file for path, file in files.items() if file.partition[RANGE] in texts}
+        return [StoredFile(f"{self.path}/{name}/{path}", files[path]) for path in sorted(files)]
 
     def schema(self, name: str) -> Any:
         """Return the Arrow schema of the files of a table: without partition columns."""
         import pyarrow as arrow
 
-        whole = arrow_schema(name, self.commit.parameters["metric"])
-        return arrow.schema([one for one in whole if one.name != RANGE])
+        columns = arrow_schema(name, self.commit.parameters["metric"])
+        return arrow.schema([column for column in columns if column.name != RANGE])
 
 
 @dataclass(slots=True)
 class Change:
-    """Files that are to come into the tables of a dataset, and that are to go.
+    """A change of a dataset: files to add to its tables, and files to remove from them.
 
     Attributes
     ----------
     base : Dataset
-        The state that the change begins from; it must be the newest when it commits.
+        The state that the change starts from; it must be the newest when the change commits.
     new : dict
         New files by table.
     gone : dict
@@ -304,10 +311,10 @@ class Change:
         Parameters
         ----------
         operation : str
-            In one word or a few, for people.
+            What the change does, in a word or a few, for people.
         **state
             Fields of :class:`Commit` that change: ``index``, ``parameters``, ``edges``,
-            ``posting_shift``. Counts follow from the files.
+            ``posting_shift``. Counts are computed from the files.
 
         Raises
         ------
@@ -337,29 +344,29 @@ class Change:
 
         uri = f"{self.base.path}/{name}"
         table = _table(uri, self.base.options)
-        active = _active(table)
-        named = self.base.commit.versions[name]
-        kept = active if table.version() == named else _active(self.base.table(name))
-        kept = {path: one for path, one in kept.items() if path not in self.gone.get(name, ())}
+        logged = _active(table)
+        committed = self.base.commit.versions[name]
+        stay = logged if table.version() == committed else _active(self.base.table(name))
+        stay = {path: file for path, file in stay.items() if path not in self.gone.get(name, ())}
         new = self.new.get(name, [])
         now = int(time.time() * 1000)
-        actions: list[Any] = [one.action() for path, one in kept.items() if path not in active]
-        actions += [one.action() for one in new]
+        actions: list[Any] = [file.action() for path, file in stay.items() if path not in logged]
+        actions += [file.action() for file in new]
         actions += [
-            RemoveAction(path, True, now, one.size, dict(one.partition))
-            for path, one in active.items()
-            if path not in kept
+            RemoveAction(path, True, now, file.size, dict(file.partition))
+            for path, file in logged.items()
+            if path not in stay
         ]
         version = table.version()
         if actions:
             _commit(uri, table, actions, number, partitioned=name == "postings")
             version += 1
             _sync_log(uri, version)
-        return version, sum(one.n_rows for one in (*kept.values(), *new))
+        return version, sum(file.n_rows for file in (*stay.values(), *new))
 
 
 def is_dataset(path: str, options: Mapping[str, str] | None = None) -> bool:
-    """Return whether there is a dataset; only looks for the log of its commits."""
+    """Return whether the path has the log of a dataset's commits."""
     local = local_folder(path)
     if local is not None:
         return (local / COMMITS / "_delta_log").is_dir()
@@ -369,36 +376,36 @@ def is_dataset(path: str, options: Mapping[str, str] | None = None) -> bool:
 def vacuum(dataset: Dataset, *, retention_hours: int = 168) -> list[str]:
     """Remove files that no commit of the last hours names; return their paths.
 
-    These are what replaced files were before, what writers left that did not end, and what tasks
-    of Spark wrote twice. Files younger than the retention stay, since a writer may be about to
-    commit them. So do those that the newest commit names, however old they are.
+    These are files that were replaced, files of writers that were interrupted, and files that tasks
+    of Spark wrote twice. Files younger than the retention stay, because a writer may be about to
+    commit them. The files of the newest commit always stay.
 
     Parameters
     ----------
     dataset : Dataset
-        Its newest state.
+        The newest state.
     retention_hours : int
-        No writer and no reader takes longer. With 0 there must be none.
+        Longer than any writer or reader takes. With 0 there must be neither.
 
     Raises
     ------
     LockedError, DatabaseError
         As for :meth:`Change.commit`.
     """
-    # First the newest version of each table has to be what is named, or the log would have it
-    # that files of a dead writer are in use, and that those which it took out are not.
+    # First make the newest version of each table the committed one. Otherwise the log says that
+    # files of an unfinished change are in use, and that the files which it removed are not.
     dataset = Change(dataset).commit("vacuum")
     oldest = as_timestamp(datetime.now(UTC) - timedelta(hours=retention_hours))
     commits = _table(f"{dataset.path}/{COMMITS}", dataset.options).to_pyarrow_table().to_pylist()
-    kept = [row for row in commits if row["committed_at"] >= oldest]
-    kept.append(dataset.commit.row())
+    recent = [row for row in commits if row["committed_at"] >= oldest]
+    recent.append(dataset.commit.row())
     removed = []
     for name in NAMES:
         uri = f"{dataset.path}/{name}"
         table = _table(uri, dataset.options)
         arguments: dict[str, Any] = {
             "retention_hours": retention_hours, "enforce_retention_duration": False, "full": True,
-            "keep_versions": sorted({row[f"{name}_version"] for row in kept}),
+            "keep_versions": sorted({row[f"{name}_version"] for row in recent}),
         }  # fmt: skip
         if table.vacuum(dry_run=True, **arguments):
             removed += [f"{name}/{path}" for path in table.vacuum(dry_run=False, **arguments)]
@@ -406,7 +413,7 @@ def vacuum(dataset: Dataset, *, retention_hours: int = 168) -> list[str]:
 
 
 def local_folder(path: str) -> Path | None:
-    """Return the folder on this machine, or None for another place."""
+    """Return the path of a folder on this machine; None for a URI."""
     return None if "://" in path else Path(path)
 
 
@@ -448,7 +455,7 @@ def _active(table: Any) -> dict[str, NewFile]:
     """Return the files of a version of a table, by path."""
     import pyarrow as arrow
 
-    found = {}
+    files = {}
     for row in arrow.table(table.get_add_actions(flatten=True)).to_pylist():
         lows, highs = (
             {
@@ -463,10 +470,10 @@ def _active(table: Any) -> dict[str, NewFile]:
             for name, value in row.items()
             if name.startswith("partition.")
         }
-        found[row["path"]] = NewFile(
+        files[row["path"]] = NewFile(
             row["path"], row["size_bytes"], row["num_records"], partition, lows, highs
         )
-    return found
+    return files
 
 
 def _commit(
@@ -490,7 +497,7 @@ def _commit(
 
 
 def _properties(number: int) -> Any:
-    """Return what makes a transaction fail if the table has changed since it was read."""
+    """Return properties by which a transaction fails if the table has changed since it was read."""
     delta = load_delta()
     return delta.CommitProperties(
         app_transactions=[delta.Transaction(_APPLICATION, number)], max_commit_retries=0
@@ -502,17 +509,17 @@ def _hooks() -> Any:
 
 
 def _newest(path: str, options: Mapping[str, str]) -> tuple[Commit | None, int]:
-    """Return the newest commit, if there is one, and the version of ``commits`` that has it."""
+    """Return the newest commit, or None, and the newest version of the table ``commits``."""
     table = _table(f"{path}/{COMMITS}", options)
-    last = max((one.highs["commit_id"] for one in _active(table).values()), default=None)
+    last = max((file.highs["commit_id"] for file in _active(table).values()), default=None)
     if last is None:
         return None, table.version()
-    found = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()
-    return Commit.of_row(found[0], path), table.version()
+    row, *_ = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()
+    return Commit.of_row(row, path), table.version()
 
 
 def _append(path: str, options: Mapping[str, str], commit: Commit, version: int) -> None:
-    """Add a row to ``commits``, which must be at that version still."""
+    """Add a row to the table ``commits``, which must still be at this version."""
     import pyarrow as arrow
 
     delta = load_delta()

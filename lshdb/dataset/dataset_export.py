@@ -1,6 +1,6 @@
 """Export one state of an index as a dataset, while others write.
 
-Everything is read in one reading transaction and streamed into files, which one commit makes a
+One reading transaction reads everything and streams it into files; one commit makes these a
 dataset. The folder is written under another name, synced and renamed. Signature rows and vectors
 are compared with their checksums on the way.
 """
@@ -81,14 +81,14 @@ def _write(
 
 
 def _write_signatures(snapshot: Snapshot, change: Change) -> None:
-    """Write signature rows, and vectors where they are kept, in order of signature_id."""
+    """Write signature rows, and vectors if they are kept, in order of signature_id."""
     import pyarrow as arrow
 
     schema = change.base.schema("signatures")
     writer = TableWriter(Path(change.base.path) / "signatures", schema)
     files = snapshot.generation.files
-    n_rows = max(1, min(_GROUP_ROWS, _GROUP_BYTES // sum(one.row_bytes for one in files)))
-    blocks = (_cut(verified_rows(snapshot, one), n_rows) for one in files)
+    n_rows = max(1, min(_GROUP_ROWS, _GROUP_BYTES // sum(file.row_bytes for file in files)))
+    blocks = (_cut(verified_rows(snapshot, file), n_rows) for file in files)
     for parts in zip(*blocks, strict=True):
         ids = arrow.array(np.arange(writer.n_rows, writer.n_rows + len(parts[0])))
         columns = [_as_bytes(part) for part in parts]
@@ -101,15 +101,15 @@ def _write_signatures(snapshot: Snapshot, change: Change) -> None:
 
 def _cut(blocks: Iterable[NDArray[Any]], n_rows: int) -> Iterator[NDArray[Any]]:
     """Yield the same rows, ``n_rows`` at a time."""
-    held: list[NDArray[Any]] = []
+    pending: list[NDArray[Any]] = []
     for block in blocks:
-        held.append(block)
-        while sum(map(len, held)) >= n_rows:
-            whole = np.concatenate(held)
-            yield whole[:n_rows]
-            held = [whole[n_rows:]]
-    if sum(map(len, held)):
-        yield np.concatenate(held)
+        pending.append(block)
+        while sum(map(len, pending)) >= n_rows:
+            rows = np.concatenate(pending)
+            yield rows[:n_rows]
+            pending = [rows[n_rows:]]
+    if sum(map(len, pending)):
+        yield np.concatenate(pending)
 
 
 def _as_bytes(rows: NDArray[Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Make a one-machine index of a dataset: same numbers, same answers, nothing signed again.
+"""Build an index on one machine from a dataset: same numbers, same answers, nothing signed again.
 
 Everything is streamed: postings a range at a time, everything else in blocks. Checksums of Parquet
-pages show damage to any file; texts and vectors are compared with their hashes besides.
+pages show damage to any file; texts and vectors are also compared with their hashes.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def import_dataset(
     dataset = Dataset.open(str(folder))
     commit = dataset.commit
     described = described_index(folder / COMMITS, commit.index, commit.parameters, commit.edges)
-    load_export(_Rows(dataset), described, path, place=place, on_progress=on_progress)
+    load_export(_DatasetRows(dataset), described, path, place=place, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _DatasetRows:
     """The rows of a dataset, as :class:`lshdb.exchange.importer.Exported`."""
 
     dataset: Dataset
@@ -93,7 +93,7 @@ class _Rows:
         schema = self.dataset.schema("signatures")
         files = self.dataset.files("signatures")
         expected = 0
-        for stored in sorted(files, key=lambda one: one.file.lows.get("signature_id", -1)):
+        for stored in sorted(files, key=lambda stored: stored.file.lows.get("signature_id", -1)):
             for block in arrow_blocks(stored.uri, schema, size=size):
                 ids = _numbers(block, "signature_id", stored.uri)
                 if not np.array_equal(ids, np.arange(expected, expected + len(ids))):
@@ -125,26 +125,23 @@ class _Rows:
         by_range: dict[int, list[StoredFile]] = {}
         for stored in self.dataset.files("postings"):
             by_range.setdefault(int(stored.file.partition[RANGE]), []).append(stored)
-        for _, files in sorted(by_range.items()):
-            blocks = self._blocks_of(files)
-            if len(files) > 1:
-                keys, ids = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-                order = np.lexsort((ids, keys))
-                blocks = iter([(keys[order], ids[order])])
-            for keys, ids in blocks:
-                for start in range(0, len(keys), _POSTINGS):
-                    yield keys[start : start + _POSTINGS], ids[start : start + _POSTINGS]
-
-    def _blocks_of(
-        self, files: Iterable[StoredFile]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         schema = self.dataset.schema("postings")
-        for stored in files:
-            for block in arrow_blocks(stored.uri, schema, size=_POSTINGS):
-                yield (
+        for _, files in sorted(by_range.items()):
+            blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]] = (
+                (
                     _numbers(block, "bucket_key", stored.uri),
                     _numbers(block, "signature_id", stored.uri),
                 )
+                for stored in files
+                for block in arrow_blocks(stored.uri, schema, size=_POSTINGS)
+            )
+            if len(files) > 1:
+                keys, ids = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+                order = np.lexsort((ids, keys))
+                blocks = [(keys[order], ids[order])]
+            for keys, ids in blocks:
+                for start in range(0, len(keys), _POSTINGS):
+                    yield keys[start : start + _POSTINGS], ids[start : start + _POSTINGS]
 
     def _check_count(self, name: str, count: int) -> None:
         if count != self.counts[name]:

@@ -1,8 +1,8 @@
-"""The tables of a dataset: their columns, and in which files their rows lie.
+"""The tables of a dataset and their columns.
 
-A table is a Delta table in the folder of its name. ``docs/format-spark.md`` describes them. Most
-have the columns of an export (``exchange/tables.py``). Besides, there are signatures, postings,
-rejected rows, and commits, whose newest row says at which version the others are to be read.
+Each table is a Delta table in a folder of its name; ``docs/format-spark.md`` describes them. Most
+have the columns of an export (``exchange/tables.py``). The others are signatures, postings,
+rejected rows, and commits, whose newest row names the version of every other table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 FORMAT = 1
 """The format number of datasets; docs/format-spark.md describes it."""
 COMMITS = "commits"
-"""The table whose commit is the commit of all."""
+"""The table whose commit commits the whole dataset."""
 NAMES = (
     "documents", "batches", "releases", "edges", "clusters", "fields", "nights", "cursors",
     "signatures", "postings", "rejected",
@@ -60,7 +60,7 @@ def load_delta() -> Any:
     Raises
     ------
     LshdbError
-        It, or pyarrow, cannot be loaded.
+        deltalake or pyarrow cannot be loaded.
     """
     try:
         import deltalake
@@ -74,7 +74,7 @@ def load_delta() -> Any:
 
 
 def dataset_tables(metric: object) -> dict[str, Table]:
-    """Return the tables whose rows an export has, by name."""
+    """Return the tables that an export also has, by name."""
     return tables_of(metric, has_more=True)
 
 
@@ -86,7 +86,7 @@ def arrow_schema(name: str, metric: object = "") -> Any:
     name : str
         One of :data:`NAMES`, or :data:`COMMITS`.
     metric : str
-        Of the index; one of weights has a column more in ``documents``.
+        The metric of the index; ``documents`` has a further column for weights.
     """
     import pyarrow as arrow
 
@@ -95,10 +95,10 @@ def arrow_schema(name: str, metric: object = "") -> Any:
 
 
 def posting_shift(n_signatures: int) -> int:
-    """Return by how many bits a bucket key is shifted to give its range.
+    """Return the number of bits by which a bucket key is shifted right to give its range.
 
-    A range has some million postings at most, if buckets are spread as those of random contents:
-    one range holds 2^shift bucket keys, and a band has 2^32. Between 2 and 2^20 ranges.
+    A range holds 2^shift bucket keys, and a band has 2^32. There are 2 to 2^20 ranges, each with a
+    million postings at most if contents are random.
     """
     bits = max(n_signatures * 2**8 // _MOST_IN_A_RANGE, 1).bit_length()
     return KEY_BITS - min(bits, _MOST_BITS)

@@ -1,7 +1,7 @@
-"""The Parquet files of a table: written, described for the log, and read again.
+"""The Parquet files of a table: write them, describe them for the log, and read them.
 
-Pages carry checksums, which are compared when they are read. Files are never changed. A file that
-no commit names does not exist for anybody.
+Pages carry checksums, which readers compare. A file never changes. Readers see only files that a
+commit names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HINT = "export the index again, or use another copy"
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that lies in its table's folder, and what the log will say of it.
+    """A file in a table's folder, as the log describes it.
 
     Attributes
     ----------
@@ -38,6 +38,7 @@ class NewFile:
     size : int
         Bytes.
     n_rows : int
+        Rows in the file.
     partition : mapping
         Partition columns and their values, as text.
     lows, highs : mapping
@@ -69,19 +70,20 @@ class TableWriter:
     Parameters
     ----------
     folder : Path
-        The table's.
+        The folder of the table.
     schema : pyarrow.Schema
-        Without partition columns.
+        The columns, without partition columns.
     within : str
-        A folder inside, such as ``bucket_range=3``; empty for none.
+        A subfolder, such as ``bucket_range=3``; empty for none.
     partition : mapping, optional
         Values of partition columns.
 
     Attributes
     ----------
     files : list of NewFile
-        Those that are complete, after :meth:`close`; each is synced.
+        The complete files, each synced; all of them after :meth:`close`.
     n_rows : int
+        Rows written so far.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class TableWriter:
         self._rows = 0
 
     def write(self, table: Any) -> None:
-        """Write a table of Arrow as one row group or several."""
+        """Write an Arrow table as one row group or several."""
         from pyarrow import parquet
 
         if self._writer is None:
@@ -131,7 +133,7 @@ class TableWriter:
             self.write(arrow.Table.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
-        """Complete and sync the file that is being written, if there is one."""
+        """Complete and sync the current file, if there is one."""
         if self._writer is None:
             return
         self._writer.close()
@@ -143,29 +145,30 @@ class TableWriter:
 
 
 def described_file(folder: Path, name: str, partition: Mapping[str, str]) -> NewFile:
-    """Return what the log will say of a file of a table, from its footer.
+    """Return the description of a file for the log, from its footer.
 
     Parameters
     ----------
     folder : Path
-        The table's.
+        The folder of the table.
     name : str
-        Path of the file in there.
+        Path of the file, relative to the folder.
     partition : mapping
+        Partition columns and their values, as text.
     """
     from pyarrow import parquet
 
     path = folder / name
     lows: dict[str, int] = {}
     highs: dict[str, int] = {}
-    found = parquet.read_metadata(str(path))
-    for number in range(found.num_columns):
-        chunks = [found.row_group(group).column(number) for group in range(found.num_row_groups)]
+    footer = parquet.read_metadata(str(path))
+    for number in range(footer.num_columns):
+        chunks = [footer.row_group(group).column(number) for group in range(footer.num_row_groups)]
         stats = [chunk.statistics for chunk in chunks if chunk.physical_type == "INT64"]
-        if stats and all(one and one.has_min_max and not one.null_count for one in stats):
-            lows[chunks[0].path_in_schema] = min(one.min for one in stats)
-            highs[chunks[0].path_in_schema] = max(one.max for one in stats)
-    return NewFile(name, os.path.getsize(path), found.num_rows, partition, lows, highs)
+        if stats and all(group and group.has_min_max and not group.null_count for group in stats):
+            lows[chunks[0].path_in_schema] = min(group.min for group in stats)
+            highs[chunks[0].path_in_schema] = max(group.max for group in stats)
+    return NewFile(name, os.path.getsize(path), footer.num_rows, partition, lows, highs)
 
 
 def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
@@ -188,7 +191,7 @@ def arrow_blocks(path: str, schema: Any, *, size: int) -> Iterator[Any]:
     Yields
     ------
     pyarrow.RecordBatch
-        Of the schema.
+        Its schema is the given one.
 
     Raises
     ------
