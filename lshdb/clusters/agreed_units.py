@@ -1,9 +1,9 @@
 """Pairs of signatures -> pairs of documents whose kept fields agree.
 
 Copies of a document share a signature, but not their fields. So where fields decide, a signature
-is cut into units: its documents with equal values, which are alike in every pair. Pairs are between
-units, also of one signature. If fields must *differ*, each document is a unit of its own, because
-equal ones are no pair; m exact copies then make up to m (m - 1) / 2 pairs.
+is cut into units: the documents that have equal values. Every pair treats them alike. Pairs are
+between units, also between units of one signature. If fields must *differ*, each document is a unit
+of its own, because equal documents are no pair; m exact copies then make up to m (m - 1) / 2 pairs.
 
 Memory grows with the documents that have a near-duplicate, and with the pairs of units.
 """
@@ -27,24 +27,24 @@ __all__ = ["Units", "agreed_clusters", "units_of", "whole_signatures"]
 
 _DOCUMENTS = 10_000
 _FEW = 64
-"""Pairs that are looked at one by one."""
+"""Up to so many pairs are looked at one by one."""
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Documents that are alike in every pair, and the pairs.
+    """Units: groups of documents that every pair treats alike; and the pairs of units.
 
     Attributes
     ----------
     doc_ids, of_document, batch_ids : ndarray of int64, shape (n,)
-        Documents with a copy or an edge, or asked for, sorted by doc_id; the unit and the batch of
-        each.
+        Documents with a copy or an edge, and those of the signatures in ``also``, sorted by doc_id;
+        the unit and the batch of each.
     signature_ids : ndarray of int64, shape (m,)
-        Of each unit.
+        The signature of each unit.
     edges : Edges
-        Between units.
+        The pairs of units.
     profiles : list of Profile
         The fields of each unit; empty where no fields decide.
     """
@@ -58,22 +58,22 @@ class Units:
 
 
 def _involved(snapshot: Snapshot, edges: Edges, also: Ids) -> tuple[Ids, Ids, Ids]:
-    """Return documents with a copy or an edge, and those of some signatures.
+    """Return the documents that have a copy, an edge, or one of the signatures ``also``.
 
     As doc_ids (sorted), signature ids and batch ids.
     """
     nodes = distinct(np.concatenate([edges.left, edges.right, also]))
     shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
-    wanted = np.union1d(nodes, shared)
-    found = [np.empty((3, 0), dtype=np.int64)]
+    involved = np.union1d(nodes, shared)
+    blocks = [np.empty((3, 0), dtype=np.int64)]
     rows = snapshot.document_signatures()
     while block := list(itertools.islice(rows, _DOCUMENTS)):
         columns = np.array(block, dtype=np.int64).T
-        places = np.searchsorted(wanted, columns[1])
-        places[places == len(wanted)] = 0
-        if len(wanted):
-            found.append(columns[:, wanted[places] == columns[1]])
-    doc_ids, signature_ids, batch_ids = np.concatenate(found, axis=1)
+        places = np.searchsorted(involved, columns[1])
+        places[places == len(involved)] = 0
+        if len(involved):
+            blocks.append(columns[:, involved[places] == columns[1]])
+    doc_ids, signature_ids, batch_ids = np.concatenate(blocks, axis=1)
     return doc_ids, signature_ids, batch_ids
 
 
@@ -81,7 +81,7 @@ _NOBODY = np.empty(0, dtype=np.int64)
 
 
 def whole_signatures(snapshot: Snapshot, edges: Edges, *, also: Ids = _NOBODY) -> Units:
-    """Return the same where no fields decide: a unit has all documents of the signature it names.
+    """Return units for an index where no fields decide: each has all documents of its signature.
 
     Parameters
     ----------
@@ -101,13 +101,15 @@ def units_of(
     Parameters
     ----------
     snapshot : Snapshot
+        The state to read.
     edges : Edges
-        Between signatures.
+        Pairs of signatures.
     agreement : Agreement
+        Which pairs of documents count.
     best : float
         The similarity of copies.
     also : ndarray of int64, optional
-        Other signatures to be cut.
+        Further signatures to cut.
     """
     doc_ids, signature_ids, batch_ids = _involved(snapshot, edges, also)
     numbers: dict[tuple[int, Profile, int], int] = {}
@@ -116,11 +118,11 @@ def units_of(
     of_document = np.empty(len(doc_ids), dtype=np.int64)
     place = 0
     for start in range(0, len(doc_ids), _DOCUMENTS):
-        some = doc_ids[start : start + _DOCUMENTS].tolist()
-        found = agreement.profiles(snapshot, some)
-        for doc_id in some:
+        block = doc_ids[start : start + _DOCUMENTS].tolist()
+        profile_of = agreement.profiles(snapshot, block)
+        for doc_id in block:
             signature = int(signature_ids[place])
-            profile = found[doc_id]
+            profile = profile_of[doc_id]
             unit = (signature, profile, doc_id if agreement.differ else 0)
             if unit not in numbers:
                 numbers[unit] = len(profiles)
@@ -153,51 +155,53 @@ def _pairs(
     best: float,
 ) -> Iterator[tuple[int, int, float]]:
     for units in of_signature.values():
-        for one, other in _allowed(units, units, profiles, agreement):
-            if one < other:
-                yield one, other, best
+        for left, right in _allowed(units, units, profiles, agreement):
+            if left < right:
+                yield left, right, best
     for left, right, similarity in zip(
         edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist(), strict=True
     ):
-        ones, others = of_signature.get(left, []), of_signature.get(right, [])
-        for one, other in _allowed(ones, others, profiles, agreement):
-            yield min(one, other), max(one, other), similarity
+        lefts, rights = of_signature.get(left, []), of_signature.get(right, [])
+        for pair in _allowed(lefts, rights, profiles, agreement):
+            yield min(pair), max(pair), similarity
 
 
 def _allowed(
-    ones: list[int], others: list[int], profiles: list[Profile], agreement: Agreement
+    lefts: list[int], rights: list[int], profiles: list[Profile], agreement: Agreement
 ) -> Iterator[tuple[int, int]]:
-    """Yield the pairs that count.
+    """Yield the pairs that count, of a left and a right unit.
 
-    Where there are many, only those are looked at in which the field that tells most apart is equal
-    or missing: thousands of editorials have one title, and each a DOI of its own. With 5,000 of
-    them, that took half a second instead of a minute.
+    If there are many, choose the field with the most values, and look only at pairs in which it is
+    equal or missing: thousands of editorials have one title, and each a DOI of its own. With 5,000
+    of them, that took half a second instead of a minute.
     """
     by_value: dict[str, list[int]] = {}
     place = 0
-    if agreement.agree and len(ones) * len(others) > _FEW:
-        values = [{profiles[other][n] for other in others} for n in range(len(agreement.agree))]
+    if agreement.agree and len(lefts) * len(rights) > _FEW:
+        values = [{profiles[unit][n] for unit in rights} for n in range(len(agreement.agree))]
         place = max(range(len(values)), key=lambda n: len(values[n]))
-        for other in others:
-            by_value.setdefault(profiles[other][place], []).append(other)
-    for one in ones:
-        near = others
-        if by_value and profiles[one][place]:
-            near = [*by_value.get(profiles[one][place], ()), *by_value.get("", ())]
-        for other in near:
-            if agreement.allows(profiles[one], profiles[other]):
-                yield one, other
+        for right in rights:
+            by_value.setdefault(profiles[right][place], []).append(right)
+    for left in lefts:
+        near = rights
+        if by_value and profiles[left][place]:
+            near = [*by_value.get(profiles[left][place], ()), *by_value.get("", ())]
+        for right in near:
+            if agreement.allows(profiles[left], profiles[right]):
+                yield left, right
 
 
 def agreed_clusters(
     units: Units, *, linkage: str, min_size: int, since: int | None
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield (doc_id that names it, doc_ids) of each cluster, the largest first.
+    """Yield each cluster, the largest first: the doc_id that names it, and the doc_ids in it.
 
     Parameters
     ----------
     units : Units
+        As :func:`units_of` returns them.
     linkage : {"component", "representative"}
+        As for :meth:`lshdb.Index.clusters`.
     min_size : int
         Fewest documents of a cluster.
     since : int, optional
@@ -217,13 +221,13 @@ def agreed_clusters(
     order = np.lexsort((units.doc_ids, of_document))
     starts = np.flatnonzero(np.diff(of_document[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))
-    # The root of a component is its smallest unit, and a representative is before its members in
-    # any case: the oldest document of the root names the cluster.
+    # The root of a component is its smallest unit, and a representative comes before its members:
+    # so the oldest document of the root names the cluster.
     _, firsts = np.unique(units.of_document, return_index=True)
     labels = units.doc_ids[firsts[of_document[order][starts]]]
-    for one in np.lexsort((labels, -sizes)).tolist():
-        places = order[starts[one] : starts[one] + sizes[one]]
-        if sizes[one] < min_size:
+    for number in np.lexsort((labels, -sizes)).tolist():
+        places = order[starts[number] : starts[number] + sizes[number]]
+        if sizes[number] < min_size:
             return
         if since is None or (units.batch_ids[places] >= since).any():
-            yield int(labels[one]), units.doc_ids[places].tolist()
+            yield int(labels[number]), units.doc_ids[places].tolist()

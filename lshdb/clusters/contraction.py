@@ -1,17 +1,16 @@
-"""A graph folded by the clusters of its nodes: links between the documents that name clusters.
+"""Contract a graph by clusters: each node of a cluster becomes the document that names the cluster.
 
     file of links    -> sums of (source, target), sorted, on disk
-    a round          -> every node looked up by its key, some thousand at a time: a document of a
-                        cluster becomes the document that names the cluster
+    a round          -> look up every node by its key, some thousand at a time, and replace it
                      -> sums again, of fewer links
 
-If nodes are hosts and their documents are their links, a round makes other hosts alike: two that
-linked to two mirrors now link to one host. So each later round makes documents of the links as they
-have become, in a temporary index, until a round merges nothing.
+If nodes are hosts and the document of a host is its links, a round makes other hosts alike: two
+hosts that linked to two mirrors now link to one host. So with ``repeat``, each later round makes
+documents of the links that are left, in a temporary index, until a round merges nothing.
 
 Decided: everything that grows with the graph is on disk (``disksort/sorted_rows.py``); memory
 holds some thousand keys and, if hosts are documents, the links of one host. A replaced node has no
-link any more, so no later round replaces it again.
+links any more, so no later round replaces it again.
 """
 
 from __future__ import annotations
@@ -54,18 +53,17 @@ Labels = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64
 class Contraction(Iterator[tuple[str, str, int]]):
     """A contracted graph: its links, sorted by source and target, by code points.
 
-    An iterator of (source, target, count), and a context manager. It lies in temporary files that
-    are removed when it is closed or freed.
+    An iterator of (source, target, count), and a context manager. Temporary files hold it; they are
+    removed when it is closed or freed.
 
     Attributes
     ----------
     n_read : int
-        Lines of the file that hold a link.
+        Lines of the file that are a link.
     rejected : int
-        Lines that do not hold a link.
+        Lines that are not a link.
     merged : tuple of int
-        How many nodes each round replaced; if rounds were repeated until nothing changed, the last
-        number is 0.
+        How many nodes each round replaced. With ``repeat``, the last number is 0.
     """
 
     def __init__(self, n_read: int, rejected: int) -> None:
@@ -80,7 +78,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
     @property
     def rounds(self) -> int:
-        """How many rounds of contraction were done."""
+        """The number of rounds."""
         return len(self.merged)
 
     @property
@@ -109,7 +107,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
         self.close()
 
     def _hold(self, links: Sums, replaced: Scratch) -> None:
-        """Keep what a round has made, instead of the result of the one before."""
+        """Replace the result of the round before by that of this one."""
         self._files.close()
         self._links = self._files.enter_context(links)
         self._replaced = self._files.enter_context(replaced)
@@ -144,7 +142,7 @@ def contract_links(
             with _clustered(result._links, params, state, level) as snapshot:
                 labels = cluster_labels(snapshot, threshold=level, linkage=linkage)
                 _fold(result, snapshot, labels, drop_loops)
-    except IndexChangedError as error:  # the file may not be there to be read again
+    except IndexChangedError as error:  # the file may be a pipe that cannot be read again
         result.close()
         raise LshdbError(error.message, hint="contract the file again") from error
     except BaseException:
@@ -190,38 +188,38 @@ def _read(
 def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: bool) -> None:
     """Do one round: replace every node of the links by its representative."""
     before = result._replaced.count()
-    with ExitStack() as unless_done:
+    with ExitStack() as on_error:
         links, replaced = Sums(), Scratch()
-        unless_done.callback(links.close)
-        unless_done.callback(replaced.close)
-        for some in _chunks(result._replaced):
-            last = _representatives(snapshot, labels, {row[1] for row in some})
-            for node, representative, number in some:
+        on_error.callback(links.close)
+        on_error.callback(replaced.close)
+        for chunk in _chunks(result._replaced):
+            last = _representatives(snapshot, labels, {row[1] for row in chunk})
+            for node, representative, number in chunk:
                 replaced.put(node, last.get(representative, representative), number)
-        for some in _chunks(result._links):
-            nodes = {row[0] for row in some}
-            nodes.update(row[1] for row in some)
+        for chunk in _chunks(result._links):
+            nodes = {row[0] for row in chunk}
+            nodes.update(row[1] for row in chunk)
             last = _representatives(snapshot, labels, nodes)
             for node, representative in last.items():
                 replaced.put(node, representative, result.rounds + 1)
-            for source, target, count in some:
+            for source, target, count in chunk:
                 source, target = last.get(source, source), last.get(target, target)
                 if not (drop_loops and source == target):
                     links.put(source, target, count)
         result.merged += (replaced.count() - before,)
-        unless_done.pop_all()
+        on_error.pop_all()
     result._hold(links, replaced)
 
 
 def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dict[str, str]:
-    """Return the replacements of the nodes that are replaced."""
+    """Return node to representative, for the nodes that have another representative."""
     signatures = snapshot.signatures_of_keys(nodes)
-    found, doc_ids = labels(distinct(np.array(list(signatures.values()), dtype=np.int64)))
+    members, doc_ids = labels(distinct(np.array(list(signatures.values()), dtype=np.int64)))
     keys = snapshot.keys_of(distinct(doc_ids))
     try:
-        named = {
+        names = {
             signature_id: keys[doc_id]
-            for signature_id, doc_id in zip(found.tolist(), doc_ids.tolist(), strict=True)
+            for signature_id, doc_id in zip(members.tolist(), doc_ids.tolist(), strict=True)
         }
     except KeyError as error:
         raise DamageError(
@@ -229,9 +227,9 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
             hint="run lshdb check",
         ) from error
     return {
-        node: named[signature_id]
+        node: names[signature_id]
         for node, signature_id in signatures.items()
-        if named.get(signature_id, node) != node
+        if names.get(signature_id, node) != node
     }
 
 
@@ -239,7 +237,7 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
 def _clustered(
     links: Sums, params: IndexParams, state: EdgeState, threshold: float
 ) -> Iterator[Snapshot]:
-    """Open a temporary index of the sources by their targets, with its clusters."""
+    """Open a temporary index of the links: a document for each source, of its targets."""
     from lshdb.ingest.add import add_documents
     from lshdb.signatures.families import family_of
 
@@ -276,7 +274,7 @@ def _clustered(
 
 
 def _hosts(links: Sums) -> Iterator[Document]:
-    """Yield a document for each source with a link that is not a loop: its targets, sorted."""
+    """Yield a document for each source: its targets except itself, sorted; none without any."""
     for source, rows in itertools.groupby(links, key=itemgetter(0)):
         targets = [target for _, target, _ in rows if target != source]
         if targets:
@@ -285,5 +283,5 @@ def _hosts(links: Sums) -> Iterator[Document]:
 
 def _chunks(rows: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
     iterator = iter(rows)
-    while some := list(itertools.islice(iterator, _LINKS)):
-        yield some
+    while chunk := list(itertools.islice(iterator, _LINKS)):
+        yield chunk

@@ -1,12 +1,12 @@
 """Edges -> which documents to keep, and which kept document each dropped one repeats.
 
-Documents are visited in order of preference: one that repeats no kept document is kept, and
-everything verified to be similar to it is dropped for it. So every dropped document is similar to
-the one that stands for it, however long the chain, and no two kept documents are a verified pair.
+Documents are visited in order of preference: a document that repeats no kept document is kept, and
+every document verified to be similar to it is dropped for it. So each dropped document is similar
+to the one kept in its place, however long the chain, and no two kept documents are a verified pair.
 
-Pairs that meet only in large buckets may not be stored. So the documents to be kept are looked up
-in their large buckets (``missed_pairs.py``); a pair found there counts as the stored ones do, and
-the choice is made again, until nothing is found. No pair is compared twice.
+Pairs that share only large buckets may not be stored. So the documents to keep are looked up in
+their large buckets (``missed_pairs.py``). A pair found there counts like a stored one, and the
+choice is made again, until no more pairs are found. No pair is compared twice.
 
 All copies of a document have the same edges, so the choice is between signatures, each represented
 by its most preferred document. Memory grows with the documents that have a near-duplicate, by some
@@ -28,7 +28,7 @@ from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
 from lshdb.clusters.agreed_units import Units, units_of, whole_signatures
 from lshdb.clusters.listing import StoredAnswer, stored_edges
-from lshdb.clusters.missed_pairs import LargeBuckets, MissedPairs
+from lshdb.clusters.missed_pairs import LeaderBuckets, MissedPairs
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.documents.values import kind_of, order_key, text_key
 from lshdb.errors import ParameterError
@@ -69,8 +69,8 @@ _DOCUMENTS = 10_000
 
 Ids = NDArray[np.int64]
 FieldKeys = Callable[[Ids], list[bytes | None]]
-"""Values by which documents are compared, for some doc_ids, as ``order_key`` makes them sort; None
-for a document without one."""
+"""Takes doc_ids; returns the values to compare documents by, as bytes that sort like the values
+(``order_key``), or None for a document without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,9 @@ class Decision:
     Attributes
     ----------
     key : str
+        The document.
     keep : bool
+        Whether to keep it.
     kept_key : str or None
         The document that is kept instead; None if this one is kept.
     similarity : float or None
@@ -110,6 +112,7 @@ class Decisions:
     kept : ndarray of int64, shape (n,)
         doc_id of the document that is kept instead.
     similarities : ndarray of float64, shape (n,)
+        The similarity of the two.
     unchecked : PairCount or None
         Kept pairs that may still be near-duplicates, because their large buckets had too many pairs
         to compare; None if all were compared.
@@ -121,12 +124,12 @@ class Decisions:
     unchecked: PairCount | None = None
 
     def dropped(self, doc_ids: Ids) -> NDArray[np.bool_]:
-        """Return which of some documents are to be dropped."""
+        """Return whether to drop each of the documents."""
         if not len(self.doc_ids):
             return np.zeros(len(doc_ids), dtype=bool)
         places = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
-        found: NDArray[np.bool_] = self.doc_ids[places] == doc_ids
-        return found
+        is_dropped: NDArray[np.bool_] = self.doc_ids[places] == doc_ids
+        return is_dropped
 
 
 class Deduplication(StoredAnswer[Decision]):
@@ -145,7 +148,7 @@ class Deduplication(StoredAnswer[Decision]):
         only: str,
         agree: str | Iterable[str],
         differ: str | Iterable[str],
-        **asked: Any,
+        **question: Any,
     ) -> None:
         check_choice("only", only, ONLY)
         self._agreement = check_agreement(store, agree, differ)
@@ -154,7 +157,7 @@ class Deduplication(StoredAnswer[Decision]):
             _stored_keys(snapshot, keep)
         check_new(store, against, since)
         self._keep, self._against, self._since, self._only = keep, against, since, only
-        super().__init__(store, family, handle, keep=keep, against=against, only=only, **asked)
+        super().__init__(store, family, handle, keep=keep, against=against, only=only, **question)
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
@@ -201,11 +204,13 @@ def decide(
     Parameters
     ----------
     snapshot : Snapshot
-        With edges down to the threshold at least.
+        Its edges reach down to the threshold.
     family : Family
+        Its hash functions.
     state : EdgeState
-        Of those edges.
+        The state of its edges.
     threshold : float
+        The lowest level of a pair.
     keep : str
         ``first``, ``last``, ``longest``, ``shortest``; or ``field:NAME`` for the document with the
         largest value of a column of ``document``, ``field:-NAME`` for the smallest. Documents
@@ -213,9 +218,9 @@ def decide(
     since : int, optional
         Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
-        Values of the field, if it is not a column.
+        Returns values of the field, if it is not a column.
     agreement : Agreement, optional
-        Only pairs that it allows count.
+        Count only pairs that it allows.
 
     Raises
     ------
@@ -223,7 +228,7 @@ def decide(
         ``keep`` is unknown, or its values cannot be compared.
     """
     edges, best = stored_edges(snapshot, threshold), family.params.curve.best
-    large = LargeBuckets.of(snapshot, family, state)
+    large = LeaderBuckets.of(snapshot, family, state)
     if agreement is None:
         units = whole_signatures(snapshot, edges, also=large.members)
     else:
@@ -248,21 +253,23 @@ def decide(
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Units in order of preference, each spoken for by its most preferred document.
+    """Units in order of preference, each represented by its most preferred document.
 
     Attributes
     ----------
     units : Units
+        The units.
     since : int or None
-        The first batch whose documents may be dropped, and only for older ones; None if all may.
+        Documents from this batch on may be dropped, for older ones; None if all may be.
     ids : ndarray of int64, shape (n,)
         Units with a document, sorted.
     speakers, ranks : ndarray of int64, shape (n,)
-        The place of each one's document among those of the units, and its rank.
+        The document that represents each unit, as a place in ``units.doc_ids``, and its rank.
     order : ndarray of int64, shape (n,)
         The same units, the preferred ones first.
     counts : ndarray of int64
-        By unit, how many of its documents are kept if it is: one of copies, and all older ones.
+        By unit, how many of its documents are kept if the unit is: one of the copies, or all of the
+        older ones.
     is_old : ndarray of bool or None
         By unit, whether it has an older document; None without ``since``.
     """
@@ -296,22 +303,22 @@ class _Ranked:
         return cls(units, since, ids, speakers, ranks, order, counts, is_old)
 
     def choose(self, edges: Edges, best: float) -> tuple[Decisions, Ids]:
-        """Choose by some edges; also return the units whose documents are all dropped."""
+        """Choose by these edges; also return the units of which every document is dropped."""
         units, ids = self.units, self.ids
         if self.is_old is None:
             _, chosen, pairs = represent(self.order, edges.left, edges.right)
         else:
             chosen, pairs = _nearest_old(ids, self.is_old[ids], self.ranks, edges.left, edges.right,
                                          edges.similarities)  # fmt: skip
-        similarities = np.full(len(ids), best)  # of exact copies
+        similarities = np.full(len(ids), best)  # copies have no edge
         similarities[pairs >= 0] = edges.similarities[pairs[pairs >= 0]]
         place = np.searchsorted(ids, units.of_document)
-        kept = units.doc_ids[self.speakers][np.searchsorted(ids, chosen)][place]
-        drop = kept != units.doc_ids
+        instead = units.doc_ids[self.speakers][np.searchsorted(ids, chosen)][place]
+        drop = instead != units.doc_ids
         if self.since is not None:
-            stands = units.batch_ids[np.searchsorted(units.doc_ids, kept)] < self.since
-            drop &= (units.batch_ids >= self.since) & stands
-        decided = Decisions(units.doc_ids[drop], kept[drop], similarities[place][drop])
+            is_older = units.batch_ids[np.searchsorted(units.doc_ids, instead)] < self.since
+            drop &= (units.batch_ids >= self.since) & is_older
+        decided = Decisions(units.doc_ids[drop], instead[drop], similarities[place][drop])
         return decided, ids[chosen != ids]
 
 
@@ -322,7 +329,16 @@ def decisions(
 
     Parameters
     ----------
+    snapshot : Snapshot
+        The state that was decided about.
+    chosen : Decisions
+        The documents to drop.
+    params : IndexParams
+        The parameters of the index.
+    method : str
+        How pairs were verified.
     only : {"all", "keep", "drop"}
+        Which decisions to yield.
     """
     is_distance = params.kind.is_distance
     rows = snapshot.document_keys()
@@ -336,10 +352,10 @@ def decisions(
         )
         for (_, key), drop in zip(block, dropped.tolist(), strict=True):
             if drop:
-                kept, similarity = next(of_dropped)
+                kept_id, similarity = next(of_dropped)
                 if only != "keep":
                     distance = 0.0 - similarity if is_distance else None
-                    yield Decision(key, False, names[kept], similarity, method, distance)
+                    yield Decision(key, False, names[kept_id], similarity, method, distance)
             elif only != "drop":
                 yield Decision(key, True, None, None, None)
 
@@ -352,21 +368,24 @@ def _nearest_old(
     right: Ids,
     similarities: NDArray[np.float64],
 ) -> tuple[Ids, Ids]:
-    """Return for each signature without old documents the most similar one with some, or itself."""
-    one = np.searchsorted(ids, np.concatenate([left, right]))
-    other = np.searchsorted(ids, np.concatenate([right, left]))
-    both = np.concatenate([similarities, similarities])
-    useful = np.flatnonzero(~old[one] & old[other])
-    useful = useful[np.lexsort((ranks[other[useful]], -both[useful], one[useful]))]
-    useful = useful[np.flatnonzero(np.diff(one[useful], prepend=-1))]
+    """Return the most similar unit with older documents, for each unit without; else the unit.
+
+    Also the place of the pair among the edges; -1 for none.
+    """
+    near = np.searchsorted(ids, np.concatenate([left, right]))
+    far = np.searchsorted(ids, np.concatenate([right, left]))
+    levels = np.concatenate([similarities, similarities])
+    useful = np.flatnonzero(~old[near] & old[far])
+    useful = useful[np.lexsort((ranks[far[useful]], -levels[useful], near[useful]))]
+    useful = useful[np.flatnonzero(np.diff(near[useful], prepend=-1))]
     chosen, pairs = ids.copy(), np.full(len(ids), -1, dtype=np.int64)
-    chosen[one[useful]] = ids[other[useful]]
-    pairs[one[useful]] = useful % max(1, len(left))
+    chosen[near[useful]] = ids[far[useful]]
+    pairs[near[useful]] = useful % max(1, len(left))
     return chosen, pairs
 
 
 def _preference(snapshot: Snapshot, keep: str, values: FieldKeys | None) -> Callable[[Ids], Ids]:
-    """Return a function from sorted doc_ids to their ranks, 0 for the most preferred."""
+    """Return the function that takes sorted doc_ids and returns ranks, 0 for the preferred one."""
     if keep == "first":
         return lambda doc_ids: np.arange(len(doc_ids))
     if keep == "last":
@@ -387,7 +406,7 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldKeys | None) -> Call
 def _refuse_unordered(
     snapshot: Snapshot, keep: str, doc_ids: Ids, keys: list[bytes | None]
 ) -> None:
-    """Raise ParameterError if values have no order beside each other, and name two documents."""
+    """Raise ParameterError if the values have no common order; it names two documents."""
     places: dict[bytes, int] = {}
     for place, key in enumerate(keys):
         if key is not None:
@@ -401,12 +420,12 @@ def _refuse_unordered(
 
 
 def unordered(documents: Mapping[bytes, str]) -> str | None:
-    """Return why values of some kinds cannot be compared; None if they can.
+    """Return why values of these kinds cannot be compared; None if they can.
 
     Parameters
     ----------
     documents : mapping of bytes to str
-        The key of a document for each kind of value: the first byte of ``order_key``.
+        Kind of value, the first byte of ``order_key``, to the key of a document with such a value.
     """
     shown = list(documents.items())
     odd = next(((kind, key) for kind, key in shown if not kind_of(kind)[1]), None)
@@ -414,15 +433,15 @@ def unordered(documents: Mapping[bytes, str]) -> str | None:
         return f"document {odd[1]!r:.100} has {kind_of(odd[0])[0]}"
     if len(shown) < 2:
         return None
-    (one, key), (other, other_key) = shown[:2]
+    (kind1, key1), (kind2, key2) = shown[:2]
     return (
-        f"document {key!r:.100} has {kind_of(one)[0]}, and document {other_key!r:.100} "
-        f"{kind_of(other)[0]}"
+        f"document {key1!r:.100} has {kind_of(kind1)[0]}, and document {key2!r:.100} "
+        f"{kind_of(kind2)[0]}"
     )
 
 
 def cannot_compare(keep: str, reason: str) -> ParameterError:
-    """Return the error for values of a field that have no order beside each other."""
+    """Return the error for a field whose values have no common order."""
     return ParameterError(
         f"keep is {keep!r}, and its values cannot be compared: {reason}",
         hint="choose by a field of numbers alone, of dates and times as in ISO 8601, of durations, "
@@ -431,7 +450,7 @@ def cannot_compare(keep: str, reason: str) -> ParameterError:
 
 
 def _field_of(keep: str) -> tuple[str, bool]:
-    """Return the field that ``keep`` names, and its direction.
+    """Return the field that ``keep`` names, and whether the largest value comes first.
 
     Raises
     ------
@@ -454,17 +473,18 @@ def check_keep(keep: str) -> None:
 
 
 def field_name(keep: str) -> str | None:
-    """Return the name of the field by which to choose; None if it is no field."""
+    """Return the name of the field to choose by; None if ``keep`` names no field."""
     return None if keep in KEEPS else _field_of(keep)[0]
 
 
 def _stored_keys(snapshot: Snapshot, keep: str) -> FieldKeys | None:
-    """Return values of the field that ``keep`` names, a column or a kept field.
+    """Return the function that reads the field that ``keep`` names, a column or a kept field.
 
     Raises
     ------
     ParameterError
-        There is no such column, and no document that repeats another has such a field.
+        There is no such column and no kept field. The function raises it, too, if no document has
+        the field.
     """
     name = field_name(keep)
     if name is None:
@@ -473,11 +493,11 @@ def _stored_keys(snapshot: Snapshot, keep: str) -> FieldKeys | None:
         raise _no_field(keep, name)
 
     def keys(doc_ids: Ids) -> list[bytes | None]:
-        found = stored_keys(snapshot, doc_ids, name)
-        is_known = name in _COLUMNS or name in REFERENCE_FIELDS or not len(found)
-        if not is_known and all(key is None for key in found) and not snapshot.has_field(name):
+        sort_keys = stored_keys(snapshot, doc_ids, name)
+        is_known = name in _COLUMNS or name in REFERENCE_FIELDS or not len(sort_keys)
+        if not is_known and all(key is None for key in sort_keys) and not snapshot.has_field(name):
             raise _no_field(keep, name)
-        return found
+        return sort_keys
 
     return keys
 
@@ -492,7 +512,7 @@ def _no_field(keep: str, name: str) -> ParameterError:
 
 
 def stored_keys(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[bytes | None]:
-    """Return the values of a column or a kept field, as ``order_key`` makes them sort."""
+    """Return the values of a column or a kept field, as bytes that sort like them (order_key)."""
     if name in _COLUMNS:
         make = text_key if name in _TEXTS else order_key
         values = snapshot.values_of(doc_ids, name)
@@ -507,7 +527,7 @@ def stored_keys(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[bytes | Non
 
 
 def _ranked(values: Sequence[Any], descending: bool) -> Ids:
-    """Return ranks by value, those without one last; equals in the order given."""
+    """Return ranks by value; equal values keep their order, and None comes last."""
     order = [place for place, value in enumerate(values) if value is not None]
     none = [place for place, value in enumerate(values) if value is None]
     order.sort(key=values.__getitem__, reverse=descending)

@@ -1,8 +1,8 @@
-"""Stored edges -> clusters (connected documents, whole or cut by representatives) and neighbours.
+"""Stored edges -> clusters (components, or components cut by representatives) and neighbours.
 
-Clusters consist of signatures until the very end: however many copies a document has, they are one
-member of the arrays here. Memory grows with the signatures in clusters, by some forty bytes each,
-and with the keys of one cluster at a time.
+Clusters consist of signatures until the very end: all copies of a document are one member of the
+arrays here. Memory grows with the signatures in clusters, by some forty bytes each, and with the
+keys of one cluster at a time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
 _QUERIES = 256
-"""Documents that ask together."""
+"""Documents that are searched for together."""
 
 Ids = NDArray[np.int64]
 _Item = TypeVar("_Item", covariant=True)
@@ -79,8 +79,8 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class _Members:
-    """Signatures in clusters, sorted, with their label and number of documents."""
+class _ClusteredSignatures:
+    """Signatures in clusters, sorted; the label and the number of documents of each."""
 
     signature_ids: Ids
     labels: Ids
@@ -93,12 +93,12 @@ class StoredAnswer(Listing[_Item]):
     Attributes
     ----------
     state : EdgeState
-        What those pairs cover, for the last iteration that has begun. Buckets over its
-        ``max_bucket`` were linked and not compared.
+        The state of the pairs that the last iteration reads. Buckets over its ``max_bucket`` were
+        linked and not compared.
     unchecked : PairCount or None
         For :meth:`lshdb.Index.dedup` and :meth:`lshdb.Index.filter`: kept pairs that may still be
-        near-duplicates, because large buckets made too many pairs to compare; None if there are
-        none. Known with the first item, when an ``UncheckedWarning`` says so, too.
+        near-duplicates, because large buckets had too many pairs to compare; None if there are
+        none. It is set before the first item; there is also an ``UncheckedWarning``.
     """
 
     def __init__(
@@ -111,26 +111,26 @@ class StoredAnswer(Listing[_Item]):
         threshold: float | None,
         update: bool,
         lock_timeout: float,
-        **said: Any,
+        **question: Any,
     ) -> None:
-        super().__init__(handle, threshold=threshold, **said)
+        super().__init__(handle, threshold=threshold, **question)
         self._threshold = threshold
         level = asked_level(store, threshold)
         self.state = ready_edges(store, family, level, update=update, lock_timeout=lock_timeout)
         self.unchecked: PairCount | None = None
 
     def _say_unchecked(self, unchecked: PairCount | None) -> None:
-        """Set ``unchecked``, and warn the caller of what it counts."""
+        """Set ``unchecked``, and warn the caller if it is not None."""
         self.unchecked = unchecked
         warn_unchecked(unchecked)
 
     def _items(self, store: Store, family: Family) -> Iterator[_Item]:
-        """Yield the items of one state, which must still have the edges."""
+        """Yield the items of one state; its edges must reach down to the threshold."""
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
             self.state, self.newest_batch = edges_down_to(store, snapshot, level), None
             yield from store.while_open(self._found(snapshot, family, self.state, level))
-            self.newest_batch = self.state.batch_id  # later ones have not been compared
+            self.newest_batch = self.state.batch_id  # later batches are not compared yet
 
     @abstractmethod
     def _found(
@@ -154,14 +154,14 @@ class Clusters(StoredAnswer[Cluster]):
         since: Since,
         agree: str | Iterable[str],
         differ: str | Iterable[str],
-        **asked: Any,
+        **question: Any,
     ) -> None:
         check_choice("linkage", linkage, LINKAGES)
         check_since(store, since)
         self._agreement = check_agreement(store, agree, differ)
         self._min_size, self._linkage = check_whole("min_size", min_size, 2), linkage
         self._since = since
-        super().__init__(store, family, handle, linkage=linkage, since=since, **asked)
+        super().__init__(store, family, handle, linkage=linkage, since=since, **question)
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
@@ -191,7 +191,7 @@ class Neighbors(StoredAnswer["Neighbor"]):
         below: float | None,
         since: Since,
         threshold: float | None,
-        **asked: Any,
+        **question: Any,
     ) -> None:
         check_since(store, since)
         self._top, self._since = check_whole("top", top, 1), since
@@ -199,8 +199,9 @@ class Neighbors(StoredAnswer["Neighbor"]):
             store, below, level=level_of(store.params, threshold), verify="exact"
         )
         super().__init__(
-            store, family, handle, top=top, below=below, since=since, threshold=threshold, **asked
-        )
+            store, family, handle,
+            top=top, below=below, since=since, threshold=threshold, **question,
+        )  # fmt: skip
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
@@ -217,14 +218,14 @@ class Neighbors(StoredAnswer["Neighbor"]):
 
 
 class NearestNeighbors(Listing["Neighbor"]):
-    """The nearest documents of each document, however near they are.
+    """The nearest documents of each document, at any distance.
 
-    All texts are compared; without stored texts, each document is a query with that recall.
+    With stored texts, all are compared; without them, each document is a query with this recall.
 
     Attributes
     ----------
     reached : float
-        The lowest recall that was reached so far for a document; 1 where all texts are compared.
+        The lowest recall of a document so far; 1 if all texts are compared.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ class NearestNeighbors(Listing["Neighbor"]):
         recall: float,
         since: Since,
     ) -> None:
-        from lshdb.search.all_texts import has_texts  # with all that compares all: few ask for it
+        from lshdb.search.all_texts import has_texts  # imports much, and is rarely needed
 
         check_since(store, since)
         self._all_texts = has_texts(store.params)
@@ -260,7 +261,7 @@ class NearestNeighbors(Listing["Neighbor"]):
         self.newest_batch, self.reached = None, 1.0
         with store.reading() as snapshot:
             since = first_new_batch(snapshot, self._since)
-            found = (
+            neighbors = (
                 nearest_neighbors(
                     snapshot, family, top=self._top, least=self._least or 0.0, below=self._below,
                     since=since, workers=choose_workers(None),
@@ -268,7 +269,7 @@ class NearestNeighbors(Listing["Neighbor"]):
                 if self._all_texts
                 else self._searched(snapshot, family, since or 0)
             )  # fmt: skip
-            yield from store.while_open(found)
+            yield from store.while_open(neighbors)
             self.newest_batch = snapshot.newest_batch()
 
     def _searched(self, snapshot: Snapshot, family: Family, since: int) -> Iterator[Neighbor]:
@@ -282,14 +283,14 @@ class NearestNeighbors(Listing["Neighbor"]):
             recall=self._recall, limit=None, method=choose_method(None, params),
             workers=choose_workers(None),
         )  # fmt: skip
-        asking = snapshot.new_signatures(since) if since else np.arange(snapshot.n_signatures)
-        for start in range(0, len(asking), _QUERIES):
-            some = asking[start : start + _QUERIES].tolist()
+        queries = snapshot.new_signatures(since) if since else np.arange(snapshot.n_signatures)
+        for start in range(0, len(queries), _QUERIES):
+            block = queries[start : start + _QUERIES].tolist()
             documents = {
-                number: [key for _, key, batch_id in each if batch_id >= since]
-                for number, each in snapshot.documents_of_signatures(some).items()
+                number: [key for _, key, batch_id in rows if batch_id >= since]
+                for number, rows in snapshot.documents_of_signatures(block).items()
             }
-            numbers = np.array([one for one in some if documents.get(one)], dtype=np.int64)
+            numbers = np.array([number for number in block if documents.get(number)], np.int64)
             for number, answer in zip(
                 numbers.tolist(), search.search_signatures(numbers), strict=True
             ):
@@ -316,9 +317,11 @@ def find_clusters(
     Parameters
     ----------
     snapshot : Snapshot
-        With edges down to the threshold at least.
+        Its edges reach down to the threshold.
     threshold : float
+        The lowest level of a pair.
     linkage : {"component", "representative"}
+        As for :meth:`lshdb.Index.clusters`.
     min_size : int
         Fewest documents of a cluster; at least 2.
     since : int, optional
@@ -334,7 +337,7 @@ def find_clusters(
             units, linkage=linkage, min_size=min_size, since=since
         ):
             keys = snapshot.keys_of(np.array(doc_ids, dtype=np.int64))
-            yield Cluster(keys[label], tuple(keys[one] for one in doc_ids))
+            yield Cluster(keys[label], tuple(keys[doc_id] for doc_id in doc_ids))
         return
     members = _members(snapshot, threshold, linkage)
     order = np.argsort(members.labels, kind="stable")
@@ -348,64 +351,66 @@ def find_clusters(
         largest = largest[np.add.reduceat(is_new, starts, dtype=np.int64)[largest] > 0]
     place = 0
     while place < len(largest):
-        some: list[Ids] = []
+        groups: list[Ids] = []
         n_signatures = 0
         while place < len(largest) and n_signatures < _SIGNATURES:
-            one = largest[place]
-            some.append(order[starts[one] : ends[one]])
-            n_signatures += len(some[-1])
+            number = largest[place]
+            groups.append(order[starts[number] : ends[number]])
+            n_signatures += len(groups[-1])
             place += 1
-        yield from _spelt_out(snapshot, members, some)
+        yield from _with_keys(snapshot, members, groups)
 
 
 def cluster_labels(
     snapshot: Snapshot, *, threshold: float, linkage: str
 ) -> Callable[[Ids], tuple[Ids, Ids]]:
-    """Return a function that looks up which documents the clusters of signatures are named after.
+    """Return a function that looks up the documents after which clusters are named.
 
     Parameters
     ----------
     snapshot : Snapshot
-        With edges down to the threshold at least.
+        Its edges reach down to the threshold.
     threshold : float
+        The lowest level of a pair.
     linkage : {"component", "representative"}
+        As for :meth:`lshdb.Index.clusters`.
 
     Returns
     -------
     callable
         Takes sorted distinct signature ids; returns those in a cluster and, for each, the doc_id
         that names its cluster, as in :func:`find_clusters`. Components at the threshold of the
-        stored edges are looked up on disk; other clusters are made once and held in memory.
+        stored edges are looked up on disk; other clusters are computed once, in memory.
     """
-    if _lie_there(snapshot, threshold, linkage):
-        return lambda signature_ids: _stored_labels(snapshot, signature_ids)
-    members = _made_of_edges(snapshot, threshold, linkage)
+    if not _are_stored(snapshot, threshold, linkage):
+        members = _members_of_edges(snapshot, threshold, linkage)
 
-    def labels(signature_ids: Ids) -> tuple[Ids, Ids]:
-        found = signature_ids[contains(members.signature_ids, signature_ids)]
-        return found, members.labels[np.searchsorted(members.signature_ids, found)]
+        def computed(signature_ids: Ids) -> tuple[Ids, Ids]:
+            hits = signature_ids[contains(members.signature_ids, signature_ids)]
+            return hits, members.labels[np.searchsorted(members.signature_ids, hits)]
 
-    return labels
+        return computed
+
+    def stored(signature_ids: Ids) -> tuple[Ids, Ids]:
+        hits, labels = snapshot.edges.labels_by_signature(signature_ids)
+        astray = snapshot.edges.astray(distinct(labels))
+        if astray:
+            labels = np.array([astray.get(label, label) for label in labels.tolist()], np.int64)
+        return hits, labels
+
+    return stored
 
 
-def _stored_labels(snapshot: Snapshot, signature_ids: Ids) -> tuple[Ids, Ids]:
-    found, labels = snapshot.edges.labels_by_signature(signature_ids)
-    astray = snapshot.edges.astray(distinct(labels))
-    if astray:
-        labels = np.array([astray.get(label, label) for label in labels.tolist()], dtype=np.int64)
-    return found, labels
-
-
-def _lie_there(snapshot: Snapshot, threshold: float, linkage: str) -> bool:
+def _are_stored(snapshot: Snapshot, threshold: float, linkage: str) -> bool:
     """Return whether the index stores clusters of this kind."""
     state = snapshot.edges.state()
     return linkage == "component" and state is not None and state.threshold == threshold
 
 
 def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
-    """Return all stored edges of at least that similarity, in memory: 24 bytes each.
+    """Return all stored edges at or above a level, in memory: 24 bytes each.
 
-    Leave out signatures that lost their last document since the last update of the edges.
+    Edges of signatures that lost their last document since the last update are left out.
     """
     dead = snapshot.edges.dead()
     left, right = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -418,43 +423,46 @@ def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
     return Edges(*map(np.concatenate, (left, right, similarities)))  # type: ignore[arg-type]
 
 
-def _spelt_out(snapshot: Snapshot, members: _Members, some: list[Ids]) -> Iterator[Cluster]:
-    ids = members.signature_ids[np.concatenate(some)].tolist()
-    documents = snapshot.documents_of_signatures(ids)
-    for places in some:
+def _with_keys(
+    snapshot: Snapshot, members: _ClusteredSignatures, groups: list[Ids]
+) -> Iterator[Cluster]:
+    """Yield clusters with the keys of their documents; a group has the places of its members."""
+    ids = members.signature_ids[np.concatenate(groups)].tolist()
+    rows = snapshot.documents_of_signatures(ids)
+    for places in groups:
         label = members.labels[places[0]]
-        found = sorted(
+        documents = sorted(
             (doc_id, key)
-            for one in members.signature_ids[places].tolist()
-            for doc_id, key, _ in documents[one]
+            for signature_id in members.signature_ids[places].tolist()
+            for doc_id, key, _ in rows[signature_id]
         )
-        # Without an update the label's own document may be gone; then the next one gives the name.
-        named = next((key for doc_id, key in found if doc_id == label), found[0][1])
-        yield Cluster(named, tuple(key for _, key in found))
+        # Without an update, the document of the label may be removed; then the next names it.
+        name = next((key for doc_id, key in documents if doc_id == label), documents[0][1])
+        yield Cluster(name, tuple(key for _, key in documents))
 
 
-def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
+def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _ClusteredSignatures:
     """Return every signature in a cluster of two documents or more."""
     tables = snapshot.edges
-    if _lie_there(snapshot, threshold, linkage):
-        blocks = list(tables.members())
-        if not blocks:
-            return _Members(*(np.empty(0, dtype=np.int64) for _ in range(3)))
-        ids, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        counts = np.zeros(len(ids), dtype=np.int64)
-        for held in tables.holders(ids):
-            counts[np.searchsorted(ids, held.signature_ids)] = held.count
-        return _Members(ids[counts > 0], labels[counts > 0], counts[counts > 0])
-    return _made_of_edges(snapshot, threshold, linkage)
+    if not _are_stored(snapshot, threshold, linkage):
+        return _members_of_edges(snapshot, threshold, linkage)
+    blocks = list(tables.members())
+    if not blocks:
+        return _ClusteredSignatures(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+    ids, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    counts = np.zeros(len(ids), dtype=np.int64)
+    for holders in tables.holders(ids):
+        counts[np.searchsorted(ids, holders.signature_ids)] = holders.count
+    return _ClusteredSignatures(ids[counts > 0], labels[counts > 0], counts[counts > 0])
 
 
 def clusters_of_edges(snapshot: Snapshot, threshold: float) -> Iterator[tuple[int, int]]:
     """Yield (signature_id, label) for all members of clusters, computed from the edges."""
-    members = _made_of_edges(snapshot, threshold, "component")
+    members = _members_of_edges(snapshot, threshold, "component")
     yield from zip(members.signature_ids.tolist(), members.labels.tolist(), strict=True)
 
 
-def _made_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
+def _members_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _ClusteredSignatures:
     edges = stored_edges(snapshot, threshold)
     nodes = distinct(np.concatenate([edges.left, edges.right]))
     ids, first, count = _holders(snapshot, nodes)
@@ -469,20 +477,21 @@ def _made_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Membe
     oldest = np.full(len(ids), np.iinfo(np.int64).max)
     place = np.searchsorted(ids, root)
     np.minimum.at(oldest, place, first if linkage == "component" else first[place])
-    return _Members(ids, oldest[place], count)
+    return _ClusteredSignatures(ids, oldest[place], count)
 
 
 def _holders(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
     """Return signatures with an edge or several documents: ids, smallest doc_ids, counts."""
-    found = [np.empty((3, 0), dtype=np.int64)]
-    for held in snapshot.edges.holders():
-        places = np.searchsorted(nodes, held.signature_ids)
+    blocks = [np.empty((3, 0), dtype=np.int64)]
+    for holders in snapshot.edges.holders():
+        places = np.searchsorted(nodes, holders.signature_ids)
         places[places == len(nodes)] = 0
-        wanted = held.count > 1
+        is_member = holders.count > 1
         if len(nodes):
-            wanted |= nodes[places] == held.signature_ids
-        found.append(np.stack([held.signature_ids, held.first, held.count])[:, wanted])
-    ids, first, count = np.concatenate(found, axis=1)
+            is_member |= nodes[places] == holders.signature_ids
+        columns = np.stack([holders.signature_ids, holders.first, holders.count])
+        blocks.append(columns[:, is_member])
+    ids, first, count = np.concatenate(blocks, axis=1)
     return ids, first, count
 
 
@@ -496,6 +505,7 @@ class Neighbor:
     Attributes
     ----------
     key : str
+        The document.
     rank : int
         Counts from 1.
     neighbor : str
@@ -503,6 +513,7 @@ class Neighbor:
     similarity : float
         For a distance metric, minus the distance.
     method : {"signature", "exact"}
+        How the similarity was found.
     distance : float or None
         The distance if the metric is one; else None.
     """
@@ -528,25 +539,25 @@ def find_neighbors(
     """Yield the ``top`` most similar documents of each document; among equals the oldest.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
-    the index. A document without a neighbour is not listed. With ``since``, only documents of that
-    batch or a later one are listed, each with all its neighbours; with ``below``, only neighbours
-    at lower levels.
+    the index. A document without a neighbour is left out. With ``since``, documents of earlier
+    batches are left out, but not as neighbours; with ``below``, neighbours at or above that level.
     """
-    wanted = _Levels(threshold, math.inf if below is None else below)
+    most = math.inf if below is None else below
+    has_copies = params.curve.best < most
     new = None if since is None else snapshot.new_signatures(since)
     for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
         end = start + _SIGNATURES_AT_ONCE
         if new is not None and np.searchsorted(new, start) == np.searchsorted(new, end):
             continue
-        yield from _of_range(snapshot, params, start, end - 1, wanted, method, top, since or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """From which level on neighbours are listed, and the level that they stay below."""
-
-    threshold: float
-    below: float
+        similar: dict[int, list[tuple[float, int]]] = {}
+        for edges in snapshot.edges.edges_between(start, end - 1, threshold):
+            is_below = edges.similarities < most
+            columns = edges.left[is_below], edges.right[is_below], edges.similarities[is_below]
+            for left, right, level in zip(*(column.tolist() for column in columns), strict=True):
+                similar.setdefault(left, []).append((level, right))
+        for shared in snapshot.copied_between(start, end - 1) if has_copies else ():
+            similar.setdefault(shared, [])
+        yield from _ranked(snapshot, params, similar, has_copies, method, top, since or 0)
 
 
 def nearest_neighbors(
@@ -559,12 +570,16 @@ def nearest_neighbors(
     since: int | None,
     workers: int,
 ) -> Iterator[Neighbor]:
-    """Yield the same from all texts: also of documents that are not near-duplicates.
+    """Yield the ``top`` most similar documents of each document, by comparing all texts.
 
     Parameters
     ----------
+    snapshot, family, top, below, since
+        As for :func:`find_neighbors`.
     least : float
         Lowest similarity; 0 for any above it.
+    workers : int
+        Threads.
     """
     from lshdb.search.all_texts import AllTexts
 
@@ -573,36 +588,14 @@ def nearest_neighbors(
     # One more than asked for, because each text is most similar to itself.
     for shared in texts.sharing_with(new, most=top + 1, least=least, below=below):
         ids = shared.asking.tolist()
-        similar: dict[int, list[tuple[float, int]]] = {one: [] for one in ids}
+        similar: dict[int, list[tuple[float, int]]] = {signature_id: [] for signature_id in ids}
         columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
-        for place, other, level in zip(*columns, strict=True):
-            if other != ids[place]:
-                similar[ids[place]].append((level, other))
+        for place, neighbor, level in zip(*columns, strict=True):
+            if neighbor != ids[place]:
+                similar[ids[place]].append((level, neighbor))
         yield from _ranked(
             snapshot, family.params, similar, below is None, "exact", top, since or 0
         )
-
-
-def _of_range(
-    snapshot: Snapshot,
-    params: IndexParams,
-    first: int,
-    last: int,
-    levels: _Levels,
-    method: str,
-    top: int,
-    since: int,
-) -> Iterator[Neighbor]:
-    has_copies = params.curve.best < levels.below
-    similar: dict[int, list[tuple[float, int]]] = {}
-    for edges in snapshot.edges.edges_between(first, last, levels.threshold):
-        below = edges.similarities < levels.below
-        columns = (each[below].tolist() for each in (edges.left, edges.right, edges.similarities))
-        for one, other, similarity in zip(*columns, strict=True):
-            similar.setdefault(one, []).append((similarity, other))
-    for shared in snapshot.copied_between(first, last) if has_copies else ():
-        similar.setdefault(shared, [])
-    yield from _ranked(snapshot, params, similar, has_copies, method, top, since)
 
 
 def _ranked(
@@ -614,36 +607,38 @@ def _ranked(
     top: int,
     since: int,
 ) -> Iterator[Neighbor]:
-    """Yield the neighbours of the documents of some signatures.
+    """Yield the neighbours of each document of the signatures in ``similar``.
 
     Parameters
     ----------
     similar : mapping
-        (similarity, signature) of what is similar to a signature; nothing if only its own other
-        documents are.
+        Signature to (similarity, signature) of each similar one; empty if it has only copies.
     has_copies : bool
-        Whether these are neighbours of each other.
+        Whether documents of one signature are neighbours.
     """
     best, is_distance = params.curve.best, params.kind.is_distance
-    wanted = set(similar)
-    wanted.update(other for found in similar.values() for _, other in found)
-    documents = snapshot.documents_of_signatures(sorted(wanted))
-    for one in sorted(similar):
-        found = sorted(similar[one], key=lambda each: -each[0])
+    involved = set(similar)
+    involved.update(neighbor for pairs in similar.values() for _, neighbor in pairs)
+    documents = snapshot.documents_of_signatures(sorted(involved))
+    for signature_id in sorted(similar):
+        pairs = sorted(similar[signature_id], key=lambda pair: -pair[0])
         if has_copies:
-            found.insert(0, (best, one))
-        # One more than asked for, because its own copies include the document itself.
+            pairs.insert(0, (best, signature_id))
+        own_documents = documents.get(signature_id, ())
+        # More than ``top``, because copies include the document itself.
         nearest = [
             (doc_id, key, similarity)
-            for similarity, group in itertools.groupby(found, key=lambda each: each[0])
+            for similarity, group in itertools.groupby(pairs, key=lambda pair: pair[0])
             for doc_id, key in sorted(
-                (doc_id, key) for _, other in group for doc_id, key, _ in documents.get(other, ())
+                (doc_id, key)
+                for _, neighbor in group
+                for doc_id, key, _ in documents.get(neighbor, ())
             )
-        ][: top + len(documents.get(one, ()))]
-        for own, key, batch_id in documents.get(one, ()):
+        ][: top + len(own_documents)]
+        for own, key, batch_id in own_documents:
             if batch_id < since:
                 continue
-            others = (each for each in nearest if each[0] != own)
-            for rank, (_, other_key, similarity) in enumerate(itertools.islice(others, top), 1):
+            hits = (hit for hit in nearest if hit[0] != own)
+            for rank, (_, name, similarity) in enumerate(itertools.islice(hits, top), 1):
                 distance = 0.0 - similarity if is_distance else None
-                yield Neighbor(key, rank, other_key, similarity, method, distance)
+                yield Neighbor(key, rank, name, similarity, method, distance)

@@ -1,6 +1,6 @@
-"""The rows of a table in memory as documents, and the table without those that are dropped.
+"""The rows of a table in memory as documents, and the table without the dropped rows.
 
-The key of a row is its number, from 0. A row whose text is null is no document and stays.
+The key of a row is its number, from 0. A row whose text is null is no document and is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class TableRows:
     table : object
         As for :func:`lshdb.deduplicate`.
     text : str or sequence of str
+        The columns of the texts.
     keep : str
+        As for :func:`lshdb.deduplicate`.
     is_marked : bool
         Whether the result has all rows, with marks.
 
@@ -65,35 +67,35 @@ class TableRows:
         return next(self.documents(), None) is not None
 
     def documents(self) -> Iterator[Document | Rejected]:
-        """Yield a document for each row that has a text, or why it cannot be read.
+        """Yield a document for each row that has a text, or the reason why it cannot be read.
 
         Raises
         ------
         InputError
-            A row holds something other than a text, or a list of tokens; or a value to choose by
-            that cannot be kept.
+            A row holds something other than a text or a list of tokens, or its value to choose by
+            cannot be kept.
         """
         columns = [self._table.column(name) for name in self._texts]
         fields = None if self._field is None else self._table.values(self._field)
         for number, values in enumerate(zip(*columns, strict=True)):
             field = None if fields is None else next(fields)
             texts = [self._text(value, number) for value in values]
-            wrong = next((each for each in texts if isinstance(each, Unreadable)), None)
+            wrong = next((text for text in texts if isinstance(text, Unreadable)), None)
             if wrong is not None:
                 yield Rejected(f"row {number}", f"the text {wrong.reason}")
                 continue
             body = texts[0] if len(texts) == 1 else self._joined(texts, number)
             if body is None:
                 continue
-            kept = None if self._field is None else {self._field: field}
-            if kept is not None:
-                self._check_field(kept, field, number)
-            yield Document(str(number), body, f"row {number}", kept)
+            fields_of_row = None if self._field is None else {self._field: field}
+            if fields_of_row is not None:
+                self._check_fields(fields_of_row, field, number)
+            yield Document(str(number), body, f"row {number}", fields_of_row)
 
-    def _check_field(self, kept: dict[str, Any], field: object, number: int) -> None:
+    def _check_fields(self, fields: dict[str, Any], field: object, number: int) -> None:
         """Raise InputError if the value to choose by cannot be kept."""
         try:
-            json_fields(kept)
+            json_fields(fields)
         except InputError as error:
             raise InputError(
                 f"row {number} holds {field!r:.80} in {self._field!r}, of type "
@@ -102,7 +104,7 @@ class TableRows:
             ) from error
 
     def _text(self, value: Any, number: int) -> Any:
-        """Return a text, of binary values too; or ``Unreadable``."""
+        """Return a text or tokens; ``Unreadable`` for binary values that are not UTF-8."""
         if isinstance(value, bytes):
             return decoded_text(value)
         if isinstance(value, int | float):
@@ -123,7 +125,7 @@ class TableRows:
         )
 
     def tell_rejected(self, result: AddResult) -> None:
-        """Warn of rows that were no documents."""
+        """Warn of rows that could not be read and are kept."""
         if result.rejected:
             first = result.rejections[0]
             rows = "1 row is" if result.rejected == 1 else f"{result.rejected:,} rows are"
@@ -135,11 +137,11 @@ class TableRows:
         keep = np.ones(n_rows, dtype=bool)
         kept_as: list[int | None] = [None] * (n_rows if self._is_marked else 0)
         similarities: list[float | None] = [None] * len(kept_as)
-        for one in drops:
-            number = int(one.key)
+        for drop in drops:
+            number = int(drop.key)
             keep[number] = False
-            if self._is_marked and one.kept_key is not None:
-                kept_as[number], similarities[number] = int(one.kept_key), one.similarity
+            if self._is_marked and drop.kept_key is not None:
+                kept_as[number], similarities[number] = int(drop.kept_key), drop.similarity
         if not self._is_marked:
             return self._table.kept(keep)
         labels: list[int | None] = [None] * n_rows

@@ -1,18 +1,17 @@
-"""Keeping edges and clusters, and updating them at the cost of what changed.
+"""Update the stored edges and clusters, at the cost of what changed.
 
     new signatures                  -> their verified pairs -> table edge
     ends of new edges, signatures that gained or lost a document
                                     -> their clusters, which are cut and joined again from their
                                        edges; all others stay as they are
 
-The first time, and when you ask for a lower threshold, another method or another cap, everything is
-done from the beginning. Clusters at a *higher* threshold need no new pass: they are made from the
-edges that suffice.
+The first update starts from scratch, and so does one with a lower threshold, another method or
+another cap. Clusters at a *higher* threshold need no update: they are made from the edges at or
+above it.
 
-Decided: edges are found when clusters are asked for and not by ``add``, so that a night's add costs
-no more than it must. A method that answers from edges brings them up to date when it is called,
-unless told not to; it takes the writer lock only if there is something to do. What it gives then
-only reads. All of one update is one transaction.
+Decided: ``add`` finds no edges, so that the add of a night stays cheap. A method that answers from
+edges brings them up to date when it is called, unless told not to; it takes the writer lock only
+if there is something to do. Iterating over its answer only reads. An update is one transaction.
 """
 
 from __future__ import annotations
@@ -54,15 +53,19 @@ __all__ = [
 MAX_BUCKET = 1000
 """Larger buckets are joined through leaders, not compared, unless you ask for another number."""
 NO_CAP = "none"
-"""Asks to compare the pairs of all buckets."""
+"""The ``max_bucket`` that compares the pairs of all buckets."""
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 Ids = NDArray[np.int64]
 
 
-def is_current(snapshot: Snapshot, wanted: EdgeState) -> bool:
-    """Return whether the stored edges cover the whole index, down to the wanted threshold."""
+def is_current(snapshot: Snapshot, target: EdgeState) -> bool:
+    """Return whether the stored edges cover the whole index, down to the threshold of a state."""
     state = snapshot.edges.state()
-    return state is not None and _serves(state, wanted) and not _is_behind(snapshot, state)
+    if state is None or not _serves(state, target):
+        return False
+    last = snapshot.last_batch()
+    return last is None or last.batch_id <= state.batch_id
 
 
 def update_clusters(
@@ -83,7 +86,7 @@ def update_clusters(
         store,
         family,
         threshold=min(level, store.params.level),
-        method=_linking(store, verify),
+        method=_edge_method(store, verify),
         max_bucket=max_bucket,
         lock_timeout=lock_timeout,
         memory=memory,
@@ -92,7 +95,7 @@ def update_clusters(
 
 
 def edge_state(store: Store, family: Family) -> EdgeState | None:
-    """Return what the stored edges cover; None if none were ever stored."""
+    """Return the state of the stored edges; None if none were ever stored."""
     with store.reading() as snapshot:
         return snapshot.edges.state()
 
@@ -100,12 +103,12 @@ def edge_state(store: Store, family: Family) -> EdgeState | None:
 def ready_edges(
     store: Store, family: Family, level: float, *, update: bool, lock_timeout: float
 ) -> EdgeState:
-    """Return the state of edges down to a level; bring them up to date first if asked.
+    """Return the state of edges down to a level; with ``update``, bring them up to date first.
 
     Raises
     ------
     ParameterError
-        They must not be updated, and do not reach down to the level.
+        Without ``update``: the edges do not reach down to the level.
     LockedError, DatabaseError, LshdbError
         As :meth:`lshdb.Index.update_clusters` raises them.
     """
@@ -118,7 +121,7 @@ def ready_edges(
         store,
         family,
         threshold=min(level, store.params.level),
-        method=_linking(store, None if state is None else state.method),
+        method=_edge_method(store, None if state is None else state.method),
         max_bucket=None,
         lock_timeout=lock_timeout,
         memory=MEMORY,
@@ -136,19 +139,19 @@ def edges_down_to(store: Store, snapshot: Snapshot, level: float) -> EdgeState:
     """
     state = snapshot.edges.state()
     if state is None or state.threshold > level:
-        found = (
+        reach = (
             "no"
             if state is None
             else f"only down to {store.params.curve.value(state.threshold):g},"
         )
         raise ParameterError(
-            f"the index {store.directory.path} has {found} verified edges",
+            f"the index {store.directory.path} has {reach} verified edges",
             hint="bring them up to date with: lshdb clusters INDEX",
         )
     return state
 
 
-def _linking(store: Store, verify: str | None) -> str:
+def _edge_method(store: Store, verify: str | None) -> str:
     method = choose_method(verify, store.params)
     if method == "none":
         raise ParameterError(
@@ -169,17 +172,20 @@ def bring_up_to_date(
     memory: int = MEMORY,
     workers: int = 1,
 ) -> EdgeState:
-    """Update edges and clusters if they are not current, and return what they cover.
+    """Update edges and clusters if they are not current, and return their state.
 
     Parameters
     ----------
     store : Store
+        The index.
     family : Family
+        Its hash functions.
     threshold : float
-        Level, at least down to it.
+        The level down to which edges are needed; edges of a lower one are kept.
     method : {"signature", "exact"}
+        How pairs are verified.
     max_bucket : int or "none", optional
-        By default as before, or ``MAX_BUCKET``; "none" compares buckets of any size.
+        As in the stored state by default, or ``MAX_BUCKET``; "none" compares buckets of any size.
     lock_timeout : float
         Seconds to wait for another writer.
     memory, workers : int
@@ -188,20 +194,21 @@ def bring_up_to_date(
     Raises
     ------
     ReadOnlyError
-        They are not current and may not be written to.
+        They are not current, and the index may not be written to.
     LockedError, DatabaseError, LshdbError
         Nothing was changed.
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
-        wanted = _wanted(state, threshold, method, max_bucket)
-        if state is not None and is_current(snapshot, wanted):
+        target = _target(state, threshold, method, max_bucket)
+        if state is not None and is_current(snapshot, target):
             return state
     with contextlib.ExitStack() as exits:
         try:
             writer = exits.enter_context(Writer(store, lock_timeout=lock_timeout))
         except LshdbError as error:
-            if not _may_not_write(error):
+            cause = error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE):
                 raise
             raise ReadOnlyError(
                 f"{error.message}, and its clusters are not up to date",
@@ -213,11 +220,11 @@ def bring_up_to_date(
         # transaction, which under the lock sees the same state.
         with store.reading() as snapshot:
             state = snapshot.edges.state()
-            wanted = _wanted(state, threshold, method, max_bucket)
-            if state is not None and not _serves(state, wanted):
+            target = _target(state, threshold, method, max_bucket)
+            if state is not None and not _serves(state, target):
                 transaction.edges.clear()
                 state = None
-            update = _Update(transaction, snapshot, family, wanted, memory, workers)
+            update = _Update(transaction, snapshot, family, target, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
         if update.loss is not None:
             remember_loss(store, reached, update.loss)
@@ -225,14 +232,10 @@ def bring_up_to_date(
     return reached
 
 
-def _may_not_write(error: LshdbError) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
-def _wanted(
+def _target(
     state: EdgeState | None, threshold: float, method: str, max_bucket: int | str | None
 ) -> EdgeState:
+    """Return the state that an update has to reach, still without its counts."""
     most: int | None
     if max_bucket is None:
         most = MAX_BUCKET if state is None else state.max_bucket
@@ -243,17 +246,12 @@ def _wanted(
     return EdgeState(threshold, method, most, 0, 0, 0, 0, 0, 0.0, timestamp())
 
 
-def _serves(state: EdgeState, wanted: EdgeState) -> bool:
+def _serves(state: EdgeState, target: EdgeState) -> bool:
     return (
-        state.threshold <= wanted.threshold
-        and state.method == wanted.method
-        and state.max_bucket == wanted.max_bucket
+        state.threshold <= target.threshold
+        and state.method == target.method
+        and state.max_bucket == target.max_bucket
     )
-
-
-def _is_behind(snapshot: Snapshot, state: EdgeState) -> bool:
-    last = snapshot.last_batch()
-    return last is not None and last.batch_id > state.batch_id
 
 
 class _Update:
@@ -264,14 +262,14 @@ class _Update:
         transaction: WriteTransaction,
         snapshot: Snapshot,
         family: Family,
-        wanted: EdgeState,
+        target: EdgeState,
         memory: int,
         workers: int,
     ) -> None:
         self._tables: EdgeTables = transaction.edges
         self._snapshot = snapshot
         self._family = family
-        self._wanted = wanted
+        self._target = target
         self._memory = memory
         self._workers = workers
         self._left_out = LeftOut()
@@ -281,14 +279,14 @@ class _Update:
         """Make all edges and all clusters."""
         self._find(None)
         ends = [np.empty((2, 0), dtype=np.int64)]
-        for edges in self._tables.edges(self._wanted.threshold):
+        for edges in self._tables.edges(self._target.threshold):
             ends.append(np.stack([edges.left, edges.right]))
         left, right = np.concatenate(ends, axis=1)
         self._cluster(left, right, None)
-        return self._reached(self._wanted)
+        return self._reached(self._target)
 
     def catch_up(self, state: EdgeState) -> EdgeState:
-        """Add the edges of new signatures, and update the clusters that are touched."""
+        """Add the edges of new signatures, and update the clusters that changed."""
         tables, snapshot = self._tables, self._snapshot
         changed = snapshot.new_signatures(state.batch_id + 1)
         new = changed[changed >= state.n_signatures]
@@ -297,10 +295,10 @@ class _Update:
         touched = [changed, released]
         if len(dead):
             if state.hot_buckets:
-                # Documents joined through a leader that is gone must find another one.
+                # Documents joined through a leader that was removed must find another one.
                 new = np.union1d(new, self._neighbours(dead))
-            # Find the labels of what was joined to it before its edges are dropped; its own label
-            # is that of its cluster.
+            # Look up the labels of joined signatures before the edges are dropped. The label of a
+            # dead signature is that of its cluster.
             tables.drop_edges_of(dead)
         touched += self._find(new)
         self._recluster(np.unique(np.concatenate(touched)))
@@ -314,27 +312,27 @@ class _Update:
         """Find edges and store them; return their ends."""
         if new is not None and not len(new):
             return []
-        found = find_links(
+        links = find_links(
             self._snapshot,
             self._family,
-            threshold=self._wanted.threshold,
-            method=self._wanted.method,
+            threshold=self._target.threshold,
+            method=self._target.method,
             new=new,
-            most=self._wanted.max_bucket,
+            most=self._target.max_bucket,
             link=True,
             left_out=self._left_out,
             memory=self._memory,
             workers=self._workers,
         )
         ends = []
-        for edges in found:
-            self._tables.put_edges(edges, self._wanted.method)
+        for edges in links:
+            self._tables.put_edges(edges, self._target.method)
             if new is not None:
                 ends += [edges.left, edges.right]
         return ends
 
     def _recluster(self, touched: Ids) -> None:
-        """Cut and join again the clusters that hold some signatures, or come to hold them."""
+        """Make the clusters of these signatures anew, and those that they joined."""
         tables = self._tables
         labels = tables.labels_of(touched)
         members = np.union1d(tables.members_of(labels), touched)
@@ -346,14 +344,13 @@ class _Update:
         self._cluster(left, right, members)
 
     def _cluster(self, left: Ids, right: Ids, members: Ids | None) -> None:
-        """Store the clusters of some signatures, or of all."""
+        """Store the clusters of the given members; of all signatures for None."""
         nodes, roots = connect(left, right)
-        ids, firsts, counts = [], [], []
-        for held in self._snapshot.edges.holders(members):
-            wanted = contains(nodes, held.signature_ids) | (held.count > 1)
-            ids.append(held.signature_ids[wanted])
-            firsts.append(held.first[wanted])
-            counts.append(held.count[wanted])
+        ids, firsts = [], []
+        for holders in self._snapshot.edges.holders(members):
+            in_cluster = contains(nodes, holders.signature_ids) | (holders.count > 1)
+            ids.append(holders.signature_ids[in_cluster])
+            firsts.append(holders.first[in_cluster])
         if not ids:
             return
         signature_ids, first = np.concatenate(ids), np.concatenate(firsts)
@@ -372,7 +369,7 @@ class _Update:
         snapshot = self._snapshot
         last = snapshot.last_batch()
         reached = replace(
-            self._wanted,
+            self._target,
             n_signatures=snapshot.n_signatures,
             batch_id=last.batch_id if last else 0,
             release_id=snapshot.edges.last_release(),
