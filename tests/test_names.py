@@ -18,7 +18,7 @@ EMPTY = {
 
 DONE = 0.01
 CEILINGS = {
-    "clusters": 0.09,
+    "clusters": 0.02,
     "search": 0.04,
     "spark": 0.12,
     "storage": 0.05,
