@@ -1,13 +1,14 @@
-"""Buckets that several signatures share -> candidate pairs; those of large ones through leaders.
+"""Buckets that several signatures share -> candidate pairs; in large buckets, through leaders.
 
-A bucket of more than ``max_bucket`` signatures is cut into pieces of some ``PIECE``, by hashes of
-ids, each with the first ``HEAD`` members of the bucket as well. Within a piece, members are
-compared by signature with leaders, as on one machine (``search/candidates.py``). The leaders are
-among the first members and so the same in all pieces, except those of families that are rarer than
-one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any number of tasks, and
-each task holds one piece. Buckets with many members in common, such as those of one family in all
-bands, are taken as one (``merged_buckets.py``); of all but one of them, the first ``KNOWN`` are in
-each piece. Members travel as bytes: they are sixteen a document where all are in large buckets.
+A bucket of more than ``max_bucket`` signatures is cut by hashes of ids into pieces of some
+``PIECE`` members. Each piece also has the first ``HEAD`` members of the bucket. Within a piece,
+members are compared by signature with leaders, as on one machine (``search/candidates.py``).
+Leaders are among the first members and so the same in all pieces, except leaders of families that
+are rarer than one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any number
+of tasks, and each task holds one piece. Buckets with many members in common, such as those of one
+family in all bands, are merged (``merged_buckets.py``); then each piece has the first ``HEAD``
+members of one of them, and the first ``KNOWN`` of the others. Members travel as bytes, because a
+document may be in sixteen large buckets.
 """
 
 from __future__ import annotations
@@ -34,35 +35,36 @@ from lshdb.spark.signing import ID_BYTES, binaries, mapped
 __all__ = ["HEAD", "OTHERS", "candidates", "members_of"]
 
 HEAD = 1024
-"""The first members of a large bucket, which are in each of its pieces."""
+"""So many first members of a large bucket are in each of its pieces."""
 OTHERS = 2**62
-"""What is added to the number of a member that is no leader."""
+"""Added to the number of a member that is no leader."""
 
 
 def candidates(
     shared: SharedBuckets, by: Comparison, *, budget: int = 0, only_first: bool = False
 ) -> DataFrame:
-    """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
+    """Return (left, right) of all candidate pairs; a pair of leaders may be repeated.
 
     Parameters
     ----------
     shared : SharedBuckets
         Read several times if there may be large buckets.
     by : Comparison
-        Members of large buckets are compared with leaders by signature.
+        How to compare members of large buckets with leaders, by signature.
     budget : int
-        A piece of a large bucket has more than ``LEADERS`` leaders if these make fewer pairs.
+        A piece of a large bucket may have more than ``LEADERS`` leaders if they make no more pairs
+        than this.
     only_first : bool
-        Leaders are the members whose ids are numbers below ``OTHERS``, each compared with all
-        others, as far as the budget goes.
+        Take as leaders the members whose ids are numbers below ``OTHERS``, within the budget, and
+        compare each with all other members.
     """
     if not shared.may_have_large:
         return shared.pairs()
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
     members = members_of(shared)
-    wanted = members.select("signature_id")
-    rows = rows_among(by.rows.select("signature_id", "signature"), "signature_id", wanted)
-    # One number to sort by, which Spark does without comparing rows.
+    ids = members.select("signature_id")
+    rows = rows_among(by.rows.select("signature_id", "signature"), "signature_id", ids)
+    # Spark sorts by one number without comparing rows.
     piece = sf.xxhash64("first", "piece").alias("piece")
     links = (
         members.select(piece, "signature_id")
@@ -79,9 +81,8 @@ def candidates(
 def members_of(shared: SharedBuckets) -> DataFrame:
     """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
 
-    Of buckets that are taken as one, ``first`` is the same.
-
-    Kept, because whoever finds pairs of them also asks which they are.
+    Merged buckets have the same ``first``. The result is persisted, because it is read to find
+    pairs and to tell which members there are.
 
     Parameters
     ----------
@@ -100,23 +101,23 @@ def members_of(shared: SharedBuckets) -> DataFrame:
 
 
 def _piece_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut the members of large buckets into pieces, the same for all that are taken as one."""
+    """Cut the members of large buckets into pieces, in the same way for all merged buckets."""
     for batch in batches:
         for first, root, place, members, most in zip(*batch.to_pydict().values(), strict=True):
             ids = np.frombuffer(members, dtype=f"V{ID_BYTES}")
             n_bits = (-(-most // PIECE) - 1).bit_length()
             length = HEAD if first == root else KNOWN
-            every, head = np.arange(2**n_bits), ids[: max(0, length - place)]
+            numbers, head = np.arange(2**n_bits), ids[: max(0, length - place)]
             rest = ids[len(head) :]
-            pieces = np.concatenate([np.repeat(every, len(head)), _hashed(rest, n_bits)])
-            there, some = grouped(np.concatenate([np.tile(head, len(every)), rest]), pieces)
-            firsts = pa.array([root] * len(there), pa.binary())
-            columns = [firsts, pa.array(there), some]
+            pieces = np.concatenate([np.repeat(numbers, len(head)), _hashed(rest, n_bits)])
+            filled, groups = grouped(np.concatenate([np.tile(head, len(numbers)), rest]), pieces)
+            firsts = pa.array([root] * len(filled), pa.binary())
+            columns = [firsts, pa.array(filled), groups]
             yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "members"])
 
 
 def _hashed(ids: Ids, n_bits: int) -> NDArray[np.int64]:
-    """Return a hash of each id, of so many bits."""
+    """Return an ``n_bits`` hash of each id."""
     upper, lower = ids.view("<u8").reshape(-1, 2).T
     mixed = (upper ^ lower) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0x9E3779B97F4A7C15)
@@ -127,8 +128,8 @@ def _hashed(ids: Ids, n_bits: int) -> NDArray[np.int64]:
 def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the members of sorted pieces, each once."""
     rows = (row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
-    for (first, piece), some in itertools.groupby(rows, key=lambda row: row[:2]):
-        ids = np.frombuffer(b"".join(row[2] for row in some), dtype=f"V{ID_BYTES}")
+    for (first, piece), parts in itertools.groupby(rows, key=lambda row: row[:2]):
+        ids = np.frombuffer(b"".join(row[2] for row in parts), dtype=f"V{ID_BYTES}")
         ids = ids[order_of(ids)]
         ids = ids[np.insert(ids[1:] != ids[:-1], 0, True)]
         firsts = np.broadcast_to(np.frombuffer(first, dtype=ids.dtype), len(ids))
@@ -136,8 +137,8 @@ def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "signature_id"])
 
 
-class _Rows:
-    """Signature rows by their place, as ``leader_links`` reads them."""
+class _PieceRows:
+    """The signature rows of a piece by their place, as ``leader_links`` reads them."""
 
     def __init__(self, rows: NDArray[np.uint16]) -> None:
         self._rows = rows
@@ -146,7 +147,7 @@ class _Rows:
         return self._rows[places]
 
     def among(self, places: NDArray[np.int64]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return rows, and where in them those of some places are."""
+        """Return rows, and the index of each place in them."""
         return self._rows, places
 
 
@@ -158,7 +159,7 @@ def _led_batches(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Compare the members of each sorted piece with leaders."""
-    held: list[tuple[Ids, NDArray[np.uint16]]] = []
+    parts: list[tuple[Ids, NDArray[np.uint16]]] = []
     now: int | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -168,24 +169,25 @@ def _led_batches(
         rows = rows_of(batch.column("signature"), params)
         begin = 0
         for end in [*(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(ids)]:
-            if held and pieces[begin] != now:
-                yield from _led(params, like, budget, only_first, held)
-                held = []
+            if parts and pieces[begin] != now:
+                yield from _leader_pairs(params, like, budget, only_first, parts)
+                parts = []
             now = int(pieces[begin])
-            held.append((ids[begin:end].copy(), rows[begin:end].copy()))
+            parts.append((ids[begin:end].copy(), rows[begin:end].copy()))
             begin = end
-    if held:
-        yield from _led(params, like, budget, only_first, held)
+    if parts:
+        yield from _leader_pairs(params, like, budget, only_first, parts)
 
 
-def _led(
+def _leader_pairs(
     params: IndexParams,
     like: float,
     budget: int,
     only_first: bool,
-    held: list[tuple[Ids, NDArray[np.uint16]]],
+    parts: list[tuple[Ids, NDArray[np.uint16]]],
 ) -> Iterator[pa.RecordBatch]:
-    ids, rows = (np.concatenate(column) for column in zip(*held, strict=True))
+    """Compare the members of one piece with leaders."""
+    ids, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = order_of(ids)
     ids, rows = ids[order], rows[order]
     members, most = np.arange(len(ids)), max(LEADERS, budget // len(ids))
@@ -193,7 +195,7 @@ def _led(
         numbers = ids.view(">u8").reshape(-1, 2)[:, 1]
         most = min(most, int((numbers < OTHERS).sum()))
     for left, right in leader_links(
-        _Rows(rows), params, members, like, most=most, again=only_first
+        _PieceRows(rows), params, members, like, most=most, again=only_first
     ):
         columns = [binaries(ids[left]), binaries(ids[right])]
         yield pa.RecordBatch.from_arrays(columns, names=["left", "right"])

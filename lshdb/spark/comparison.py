@@ -1,15 +1,14 @@
-"""Candidate pairs -> verified pairs: the texts of candidates are brought together and compared.
+"""Candidate pairs -> verified pairs: bring the texts of candidates together and compare them.
 
 Pairs and bodies meet in cells. A signature is in one of G groups, by its hash, and a pair goes to
-the cell of its two groups, of which there are G (G + 1) / 2. So each body goes to as many cells as
-its candidates lie in: to one or two where it has few, and to G where it is in a clique of
-thousands, of which every pair would otherwise bring it anew. G follows from the number of pairs and
-the length of bodies, so that a cell has some four thousand pairs and some megabytes, however many
-there are in all.
+the cell of its two groups; there are G (G + 1) / 2 cells. A body goes to the cells of its
+candidates: to one or two if it has few, and to G at most if it is in a clique of thousands, where
+otherwise every pair would carry it. G follows from the number of pairs and the length of bodies, so
+that a cell always has some four thousand pairs and some megabytes.
 
-In a cell, pairs are compared as on one machine: by signature first, and those whose estimate
-suffices by their texts, each of which is shingled once. To sign shingles again takes a microsecond,
-and a signature is as long as a short text, so signatures of texts do not travel with them.
+In a cell, pairs are compared as on one machine: by signature first, and if the estimate suffices,
+by their texts, each shingled once. Signing shingles again takes a microsecond, and a signature is
+as long as a short text, so signatures of texts do not travel with them.
 """
 
 from __future__ import annotations
@@ -36,28 +35,31 @@ __all__ = ["Comparison", "verified"]
 
 CELL_PAIRS = 4_096
 CELL_CHARACTERS = 8 * 2**20
-"""A cell has so many pairs, and so many characters if each were a pair's own, on average."""
+"""Pairs of a cell on average, and characters if no two pairs shared a text."""
 _TEXTS = 512
-"""Texts that are shingled together."""
+"""Texts to shingle together."""
 
 Read = Callable[[pa.Array], list[Any]]
-"""Arrow's column of some bodies -> the bodies."""
+"""An Arrow column of bodies -> the bodies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What pairs of signatures are compared by.
+    """How to compare pairs of signatures, and by which rows.
 
     Attributes
     ----------
     rows : DataFrame
-        ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``; of several
-        rows of one signature any counts. Read several times.
+        ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``. Of several
+        rows of one signature, any counts. Read several times.
     recipe : Recipe
+        How rows are signed.
     method : {"none", "signature", "exact"}
+        How pairs are verified.
     level : float
         The threshold as a level.
     read : Read
+        Reads bodies.
     """
 
     rows: DataFrame
@@ -73,11 +75,11 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     Parameters
     ----------
     candidates : DataFrame
-        ``left`` and ``right``; a pair that comes twice is compared once. Read several times.
+        ``left`` and ``right``; a repeated pair is compared once. Read several times.
     by : Comparison
-        Its level does not apply to method ``none``.
+        How to compare them. Method ``none`` ignores its level.
     n : int, optional
-        How many candidates there are, if that is known; otherwise they are counted.
+        The number of candidates; by default, they are counted.
 
     Returns
     -------
@@ -86,19 +88,19 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
         ``method``.
     """
     method, recipe = by.method, by.recipe
-    celled = _celled(candidates.select("left", "right"), by.rows, n)
+    pairs = _with_cells(candidates.select("left", "right"), by.rows, n)
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
-    some = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates))
-    bodies = some.dropDuplicates(["signature_id"])
-    # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
-    ends = ends_of(celled, "cell").repartition("signature_id").distinct()
+    bodies = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates))
+    bodies = bodies.dropDuplicates(["signature_id"])
+    # The ends are partitioned like their bodies; only the joined rows and the pairs go to cells.
+    ends = ends_of(pairs, "cell").repartition("signature_id").distinct()
     return (
         ends.join(bodies, "signature_id")
-        .unionByName(celled, allowMissingColumns=True)
+        .unionByName(pairs, allowMissingColumns=True)
         .repartition("cell")
-        # One number to sort by, which Spark does without comparing rows: bodies come first.
+        # Spark sorts by one number without comparing rows; in a cell, bodies come before pairs.
         .sortWithinPartitions(2 * sf.col("cell") + sf.isnull("signature_id").cast("int"))
         .mapInArrow(
             mapped(_compared_batches, recipe, method, by.level, by.read),
@@ -107,7 +109,7 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     )
 
 
-def _celled(candidates: DataFrame, documents: DataFrame, n: int | None) -> DataFrame:
+def _with_cells(candidates: DataFrame, documents: DataFrame, n: int | None) -> DataFrame:
     """Add ``cell``, the number of the cell in which a pair is compared."""
     length = documents.agg(sf.coalesce(sf.avg("n_chars"), sf.lit(0.0)).alias("length"))
     if n is None:
@@ -120,15 +122,15 @@ def _celled(candidates: DataFrame, documents: DataFrame, n: int | None) -> DataF
         sf.lit(1.0),
     )
     size = size.select(sf.ceil(sf.sqrt(2 * n_cells)).alias("groups"))
-    found = candidates.crossJoin(sf.broadcast(size))
-    one, other = (sf.pmod(sf.xxhash64(name), sf.col("groups")) for name in ("left", "right"))
-    cell = sf.least(one, other) * sf.col("groups") + sf.greatest(one, other)
-    return found.select("left", "right", cell.alias("cell"))
+    left, right = (sf.pmod(sf.xxhash64(end), sf.col("groups")) for end in ("left", "right"))
+    cell = sf.least(left, right) * sf.col("groups") + sf.greatest(left, right)
+    pairs = candidates.crossJoin(sf.broadcast(size))
+    return pairs.select("left", "right", cell.alias("cell"))
 
 
 @dataclass(slots=True)
 class _Cell:
-    """What lies in one cell: signatures, and pairs of them."""
+    """The signatures of one cell, and its pairs."""
 
     ids: list[Ids]
     rows: list[NDArray[np.uint16]]
@@ -152,20 +154,20 @@ def _compared_batches(
         ends = [*(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
         begin = 0
         for end in ends:
-            some = batch.slice(begin, end - begin)
+            part = batch.slice(begin, end - begin)
             if now is not None and cells[begin] != now:
                 yield from _compared(family, method, level, read, cell)
                 cell = _Cell([], [], [], [], [])
             now = int(cells[begin])
             if not kinds[begin]:
-                cell.ids.append(ids_of(some.column("signature_id")).copy())
-                if "signature" in some.schema.names:
-                    cell.rows.append(rows_of(some.column("signature"), recipe.params).copy())
+                cell.ids.append(ids_of(part.column("signature_id")).copy())
+                if "signature" in part.schema.names:
+                    cell.rows.append(rows_of(part.column("signature"), recipe.params).copy())
                 if method == "exact":
-                    cell.bodies.append(some.column("body"))
+                    cell.bodies.append(part.column("body"))
             else:
-                cell.lefts.append(ids_of(some.column("left")).copy())
-                cell.rights.append(ids_of(some.column("right")).copy())
+                cell.lefts.append(ids_of(part.column("left")).copy())
+                cell.rights.append(ids_of(part.column("right")).copy())
             begin = end
     if now is not None:
         yield from _compared(family, method, level, read, cell)
@@ -178,24 +180,24 @@ def _compared(
     if not cell.lefts:
         return
     ids = np.concatenate(cell.ids)
-    held: _Sets | _Bodies
+    bodies: _ShingleSets | _Bodies
     if method == "exact" and isinstance(family, SetFamily):
-        held = _Sets.of(family, cell.bodies, read)
+        bodies = _ShingleSets.of(family, cell.bodies, read)
     else:
-        held = _Bodies(family, np.concatenate(cell.rows), cell.bodies, read)
-    number = {one: place for place, one in enumerate(ids.tolist())}
+        bodies = _Bodies(family, np.concatenate(cell.rows), cell.bodies, read)
+    numbers = {signature_id: place for place, signature_id in enumerate(ids.tolist())}
     left, right = (
-        np.array([number[one] for one in np.concatenate(column).tolist()], dtype=np.int64)
-        for column in (cell.lefts, cell.rights)
+        np.array([numbers[end] for end in np.concatenate(ends).tolist()], dtype=np.int64)
+        for ends in (cell.lefts, cell.rights)
     )
     _, once = np.unique(left * len(ids) + right, return_index=True)
     left, right = left[once], right[once]
     params = family.params
-    agreement = compare_rows(held.rows, left, held.rows, right, **params.cut)
+    agreement = compare_rows(bodies.rows, left, bodies.rows, right, **params.cut)
     levels, suffices = estimate(agreement, params, method=method, threshold=level)
     left, right, levels = left[suffices], right[suffices], levels[suffices]
     if method == "exact" and len(left):
-        levels = held.levels(left, right)
+        levels = bodies.levels(left, right)
         keep = levels >= level
         left, right, levels = left[keep], right[keep], levels[keep]
     if len(left):
@@ -209,15 +211,17 @@ def _compared(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sets:
-    """Bodies that are sets, shingled in parts, and signed from their shingles.
+class _ShingleSets:
+    """The shingles of bodies, in parts, and signatures made from them.
 
     Attributes
     ----------
     parts : list of ndarray of uint64
+        Hashes of shingles.
     places : ndarray of int64, shape (n, 3)
-        As :func:`lshdb.signatures.sets.compare_sets` takes them.
-    rows : ndarray of uint16, shape (n, row_words)
+        Where the shingles of each body are, as :func:`lshdb.signatures.sets.compare_sets` takes it.
+    rows : ndarray, shape (n, row_words)
+        Signature rows.
     """
 
     parts: list[NDArray[np.uint64]]
@@ -225,7 +229,7 @@ class _Sets:
     rows: NDArray[np.uint16]
 
     @classmethod
-    def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _Sets:
+    def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _ShingleSets:
         """Shingle and sign each body once."""
         parts: list[NDArray[np.uint64]] = []
         places, rows = [], []
@@ -246,7 +250,7 @@ class _Sets:
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """Other bodies, with the signatures that came along; none if nothing is compared exactly."""
+    """Other bodies and their signatures; no bodies unless pairs are verified exactly."""
 
     family: Family
     rows: NDArray[np.uint16]
@@ -261,10 +265,8 @@ class _Bodies:
         for column, end in zip(self.bodies, ends.tolist(), strict=True):
             inside = needed[(needed >= end - len(column)) & (needed < end)]
             for start in range(0, len(inside), _TEXTS):
-                some = inside[start : start + _TEXTS]
-                values = self.read(column.take(pa.array(some - (end - len(column)))))
-                found = self.family.points(self.family.contents(values))
-                points.update(zip(some.tolist(), found, strict=True))
-        return self.family.levels(
-            [points[one] for one in left.tolist()], [points[one] for one in right.tolist()]
-        )
+                places = inside[start : start + _TEXTS]
+                values = self.read(column.take(pa.array(places - (end - len(column)))))
+                contents = self.family.contents(values)
+                points.update(zip(places.tolist(), self.family.points(contents), strict=True))
+        return self.family.levels(*([points[at] for at in end.tolist()] for end in (left, right)))

@@ -1,4 +1,4 @@
-"""Verified pairs, connected -> clusters, and which documents to keep."""
+"""A graph of documents and verified pairs -> clusters, and which documents to keep."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ from lshdb.spark.stages import Stages
 __all__ = ["DocumentGraph", "clusters_of", "decisions_of"]
 
 ROUNDS = 8
-"""In which documents to keep are compared with all others: one for a family or boilerplate."""
+"""Most rounds of comparing documents to keep; a family takes one, and so does boilerplate."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentGraph:
-    """Documents and the verified pairs that join them, computed.
+    """Documents and the verified pairs between them, computed.
 
     Attributes
     ----------
     params : IndexParams
+        The parameters of signatures and comparison.
     method : str
         How pairs were verified.
     documents : DataFrame
+        ``signature_id``, ``key``, ``place``, ``value``, ``n_chars``.
     edges : DataFrame
-        All verified pairs of signatures, or as many as connect what all of them connect.
+        All verified pairs of signatures, or enough of them to have the same components.
     nodes : DataFrame
         ``signature_id`` and ``root`` of every end of an edge.
     hidden : LargeBucketPairs
-        What large buckets hide of the edges.
+        Finds the pairs that large buckets hide.
     """
 
     params: IndexParams
@@ -52,89 +54,91 @@ class DocumentGraph:
 
     @classmethod
     def of(cls, stages: Stages, *, of_all: bool, are_all: bool = True) -> DocumentGraph:
-        """Compute the pairs, or as many as connect all, and connect them.
+        """Compute the pairs and their connected components.
 
         Parameters
         ----------
         stages : Stages
+            The stages up to verified pairs.
         of_all : bool
-            Whether every document is needed, or those that pairs or a common signature join.
+            Whether every document is needed, or only documents with an edge or a copy.
         are_all : bool
-            Whether all pairs are needed.
+            Whether all pairs are needed, or only enough for the components.
         """
         pairs = stages.edges if are_all else stages.candidates
         n = stages.n_candidates
         if stages.shared.may_repeat_keys:
             n = None
-            # A signature that only rejected rows have joins nothing.
+            # Leave out signatures that only rejected rows have.
             ids = stages.documents.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
         edges = cut(pairs) if are_all else spanning_pairs(pairs, stages.by, n)
-        held = stages.documents if of_all else stages.joined(edges)
+        documents = stages.documents if of_all else stages.joined(edges)
         return cls(
-            stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
+            stages.recipe.params, stages.method, documents, edges, components(edges), stages.hidden
         )
 
     def with_copies(self) -> DataFrame:
-        """Return the nodes, and the signatures without an edge that several documents have."""
+        """Return the nodes, and signatures without an edge that several documents share."""
         alone = copy_groups(self.documents).join(self.nodes, "signature_id", "anti")
         same = sf.col("signature_id").alias("root")
         return self.nodes.unionByName(alone.select("signature_id", same))
 
     def chosen(self, preference: list[Column]) -> DataFrame:
-        """Return (signature_id, chosen, similarity, speaker, speaker_age) of all with copies.
+        """Return (signature_id, chosen, similarity, speaker, speaker_age) of nodes and copies.
 
-        ``speaker`` is the key of the document that stands for the chosen signature.
+        ``chosen`` is the signature that represents each one, and ``speaker`` the key of its most
+        preferred document.
         """
         speakers = self._speakers(preference)
         nodes = self.with_copies()
         rows = speakers.join(nodes, "signature_id")
         edges = self.edges.join(nodes.toDF("left", "root"), "left")
-        found = representatives(rows, edges, preference)
+        chosen = representatives(rows, edges, preference)
         names = speakers.select(
             sf.col("signature_id").alias("chosen"), sf.col("key").alias("speaker"),
             age().alias("speaker_age"),
         )  # fmt: skip
-        return found.join(names, "chosen")
+        return chosen.join(names, "chosen")
 
     def finally_chosen(self, preference: list[Column]) -> DataFrame:
-        """Return the same once no two that are kept are found to be similar in large buckets.
+        """Choose until no two kept documents are found to be similar in large buckets.
 
-        After ``ROUNDS`` rounds, or where a bucket has too many that are kept to compare them all,
-        the caller is warned of an estimate of the pairs that are left.
+        Returns the columns of :meth:`chosen`. After ``ROUNDS`` rounds, or if a bucket has too many
+        kept documents to compare them all, warn the caller with an estimate of the pairs left.
         """
         if self.hidden.is_empty():
             return self.chosen(preference)
         ranked = self._ranked(preference)
-        found, _ = self.hidden.among(ranked, None, self.edges)
-        graph, is_whole, led = self._joined(found), True, ranked.limit(0)
+        pairs, _ = self.hidden.among(ranked, None, self.edges)
+        graph, is_whole, former = self._with_edges(pairs), True, ranked.limit(0)
         for number in range(ROUNDS + 1):
             chosen = cut(graph.chosen(preference))
             gone = chosen.where("signature_id != chosen").select("signature_id")
             left = cut(ranked.join(gone, "signature_id", "anti"))
-            leaders = cut(left.join(led, "signature_id", "anti"))
+            leaders = cut(left.join(former, "signature_id", "anti"))
             if leaders.isEmpty():
                 break
             if number == ROUNDS:
                 is_whole = False
                 break
-            found, are_all = graph.hidden.among(ranked, leaders, graph.edges)
+            pairs, are_all = graph.hidden.among(ranked, leaders, graph.edges)
             is_whole &= are_all
-            if found.isEmpty():
+            if pairs.isEmpty():
                 break
-            graph, led = graph._joined(found), cut(led.unionByName(leaders))
+            graph, former = graph._with_edges(pairs), cut(former.unionByName(leaders))
         if not is_whole:
-            held = left.select("signature_id", sf.lit(1).alias("held"))
-            drawn = drawn_pairs(graph.edges, held, graph.hidden)
+            counts = left.select("signature_id", sf.lit(1).alias("n_documents"))
+            drawn = drawn_pairs(graph.edges, counts, graph.hidden)
             warn_unchecked(drawn if drawn is not None and drawn.high > 0 else None)
         return chosen
 
-    def _joined(self, found: DataFrame) -> DocumentGraph:
-        """Return the same with more edges."""
-        if found.isEmpty():
+    def _with_edges(self, pairs: DataFrame) -> DocumentGraph:
+        """Return the graph with further edges."""
+        if pairs.isEmpty():
             return self
-        edges = cut(self.edges.unionByName(found))
+        edges = cut(self.edges.unionByName(pairs))
         return replace(self, edges=edges, nodes=components(edges))
 
     def _ranked(self, preference: list[Column]) -> DataFrame:
@@ -147,8 +151,8 @@ class DocumentGraph:
     def _speakers(self, preference: list[Column]) -> DataFrame:
         """Return the most preferred document of each signature."""
         first = Window.partitionBy("signature_id").orderBy(*preference)
-        shown = self.documents.where("signature_id IS NOT NULL")
-        return shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
+        signed = self.documents.where("signature_id IS NOT NULL")
+        return signed.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
 
 
 def clusters_of(graph: DocumentGraph, *, min_size: int, linkage: str) -> DataFrame:
@@ -159,23 +163,23 @@ def clusters_of(graph: DocumentGraph, *, min_size: int, linkage: str) -> DataFra
         chosen = graph.chosen([age()])
         nodes = chosen.select("signature_id", sf.col("chosen").alias("root"))
     members = persisted(graph.documents.join(nodes, "signature_id"))
-    is_named = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
-    named = members.groupBy("root").agg(
-        sf.min_by(sf.when(is_named, sf.col("key")), sf.when(is_named, age())).alias("cluster"),
+    may_name = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
+    names = members.groupBy("root").agg(
+        sf.min_by(sf.when(may_name, sf.col("key")), sf.when(may_name, age())).alias("cluster"),
         sf.count("*").alias("size"),
     )
-    found = members.join(named.where(sf.col("size") >= min_size), "root")
-    return found.select("cluster", "size", "key")
+    clustered = members.join(names.where(sf.col("size") >= min_size), "root")
+    return clustered.select("cluster", "size", "key")
 
 
 def decisions_of(graph: DocumentGraph, keep: str, only: str) -> DataFrame:
-    """Return what :func:`lshdb.spark.dedup` says of documents: of all, or those kept or dropped."""
+    """Return the decisions of :func:`lshdb.spark.dedup`: all, or only ``keep`` or ``drop``."""
     params, method = graph.params, graph.method
     if field_name(keep) is not None:
         _refuse_unordered(graph, keep)
     chosen = graph.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
-    found = graph.documents.join(chosen, "signature_id", "left").withColumn(
+    documents = graph.documents.join(chosen, "signature_id", "left").withColumn(
         "similarity", sf.coalesce("similarity", best)
     )
     drops = sf.coalesce(sf.col("speaker") != sf.col("key"), sf.lit(False))
@@ -184,17 +188,18 @@ def decisions_of(graph: DocumentGraph, keep: str, only: str) -> DataFrame:
         *distances(params),
     )  # fmt: skip
     decision = sf.when(drops, "drop").otherwise("keep").alias("decision")
-    told = found.select("key", decision, *of_dropped)
+    decisions = documents.select("key", decision, *of_dropped)
+    if only != "all":
+        decisions = decisions.where(sf.col("decision") == only)
     is_dropped = sf.col("decision") == "drop"
-    found = told if only == "all" else told.where(sf.col("decision") == only)
-    return found.select(
+    return decisions.select(
         "key", "decision",
-        *(sf.when(is_dropped, sf.col(name)).alias(name) for name in told.columns[2:]),
+        *(sf.when(is_dropped, sf.col(name)).alias(name) for name in decisions.columns[2:]),
     )  # fmt: skip
 
 
 def _refuse_unordered(graph: DocumentGraph, keep: str) -> None:
-    """Raise ParameterError if values of similar documents have no order beside each other."""
+    """Raise ParameterError if the values of similar documents have no common order."""
     kind = sf.substring("value", 1, 1).alias("kind")
     compared = graph.documents.join(graph.with_copies(), "signature_id", "semi")
     rows = compared.where("value IS NOT NULL").groupBy(kind).agg(sf.min("key").alias("key"))
@@ -205,7 +210,7 @@ def _refuse_unordered(graph: DocumentGraph, keep: str) -> None:
 
 
 def _preference(keep: str) -> list[Column]:
-    """Return what orders documents, the most preferred first; equals are taken oldest first."""
+    """Return columns to order documents by: the most preferred first; of equals, the oldest."""
     if keep == "first":
         return [age()]
     if keep == "last":

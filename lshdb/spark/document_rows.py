@@ -1,7 +1,7 @@
-"""Signed rows -> documents: of a key that comes twice, the first row is the document.
+"""Signed rows -> documents: if a key comes twice, its first row is the document.
 
-Which keys come twice is found where postings are sorted (``pairing.py``). So only their rows are
-brought together by key, which are few or none, and bodies are not moved.
+The sort of postings finds the keys that come twice (``pairing.py``). So only rows of these keys,
+few or none, are brought together by key, and bodies are not moved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lshdb.spark.pairing import SharedBuckets, key_bucket
 
 __all__ = ["documents", "rejections"]
 
-_KNOWN = ["key", "place", "value", "n_chars", "signature_id"]
+_COLUMNS = ["key", "place", "value", "n_chars", "signature_id"]
 
 
 def documents(
@@ -24,27 +24,27 @@ def documents(
 ) -> DataFrame:
     """Return (key, place, value, n_chars, signature_id) of the rows that are documents.
 
-    Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
-    equals, that with the smallest content.
+    If a key comes twice, its document is the row with the smallest ``place``; of equals, the one
+    with the smallest content.
 
     Parameters
     ----------
     signed : DataFrame
         As :func:`lshdb.spark.signing.signed` returns it; read twice.
     shared : SharedBuckets
-        Of the same rows, with their keys.
+        The shared buckets of these rows and of their keys.
     of : DataFrame, optional
-        Its first column has ids of signatures: their documents, and few others.
+        The first column has ids of signatures: return only their documents, and a few others.
     """
-    good = signed.where("reason IS NULL").select(*_KNOWN)
+    good = signed.where("reason IS NULL").select(*_COLUMNS)
     if not shared.may_repeat_keys:
         return good if of is None else rows_among(good, "signature_id", of)
     good = good.withColumn("_key", key_bucket("key"))
     rows = good if of is None else rows_among(good, "signature_id", of)
     again = shared.repeated_keys()
-    once = rows_not_among(rows, "_key", again).select(*_KNOWN)
-    turns = _in_turn(rows_among(good, "_key", again).select(*_KNOWN))
-    return once.unionByName(turns.where("number = 1").drop("number"))
+    once = rows_not_among(rows, "_key", again).select(*_COLUMNS)
+    numbered = _numbered(rows_among(good, "_key", again).select(*_COLUMNS))
+    return once.unionByName(numbered.where("number = 1").drop("number"))
 
 
 def rejections(signed: DataFrame, *, may_repeat_keys: bool = True) -> DataFrame:
@@ -53,13 +53,12 @@ def rejections(signed: DataFrame, *, may_repeat_keys: bool = True) -> DataFrame:
     if not may_repeat_keys:
         return refused
     name = sf.concat(sf.lit("the key '"), sf.substring("key", 1, 100), sf.lit("' "))
-    repeated = _in_turn(signed.where("reason IS NULL").select(*_KNOWN)).where("number > 1").select(
-        "key", sf.concat(name, sf.lit(REPEATED)).alias("reason")
-    )  # fmt: skip
-    return refused.unionAll(repeated)
+    reason = sf.concat(name, sf.lit(REPEATED)).alias("reason")
+    numbered = _numbered(signed.where("reason IS NULL").select(*_COLUMNS))
+    return refused.unionAll(numbered.where("number > 1").select("key", reason))
 
 
-def _in_turn(rows: DataFrame) -> DataFrame:
+def _numbered(rows: DataFrame) -> DataFrame:
     """Add ``number``: 1 for the first row of a key, 2 for the next."""
     content = sf.coalesce(sf.col("signature_id"), sf.lit(b""))
     turns = Window.partitionBy("key").orderBy(sf.col("place").asc_nulls_last(), content, "n_chars")

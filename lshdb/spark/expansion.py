@@ -1,9 +1,9 @@
-"""Verified pairs of signatures -> pairs of documents. Copies are expanded here, last.
+"""Verified pairs of signatures -> pairs of documents. Copies are expanded here, at the end.
 
-Every stage before works on signatures: however many documents have one, they were signed, paired
-and compared as one. A document is older than another if its ``place`` is smaller; of equals, and
-without places, if its key is (in order of UTF-8 bytes). That is the order of ``lshdb add`` for
-input sorted in this way, and does not depend on partitions.
+Every stage before this one works on signatures: all documents with one signature were signed,
+paired and compared as one. A document is older than another if its ``place`` is smaller; of equals,
+and without places, if its key is smaller (in order of UTF-8 bytes). That is the order of ``lshdb
+add`` for input sorted in this way, and does not depend on partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["age", "copy_groups", "distances", "expanded", "neighbors_of"]
 
 
 def age() -> Column:
-    """Return what orders documents, the oldest first: by ``place`` if it is there, then by key."""
+    """Return a column to order documents by, the oldest first: ``place`` if not null, then key."""
     return sf.struct(sf.isnull("place"), sf.col("place"), sf.col("key"))
 
 
@@ -32,8 +32,8 @@ def expanded(
 ) -> DataFrame:
     """Return (key1, key2, similarity, method) of pairs of documents, the older one first.
 
-    Documents with one signature are pairs, too, but groups of more than ``max_bucket`` are left
-    out: m copies are m (m - 1) / 2 lines.
+    Documents with one signature are pairs, too, but groups of more than ``max_bucket`` copies are
+    left out: m copies are m (m - 1) / 2 lines.
 
     Parameters
     ----------
@@ -42,10 +42,11 @@ def expanded(
     documents : DataFrame
         ``signature_id``, ``key``, ``place``; read several times.
     params : IndexParams
-        For a distance metric there is also a column ``distance``.
+        The parameters; a distance metric adds a column ``distance``.
     method : str
-        How the similarities of all were found.
+        How pairs were verified.
     max_bucket : int, optional
+        The largest group of copies; None for any.
     """
     groups = copy_groups(documents)
     if max_bucket is not None:
@@ -54,16 +55,16 @@ def expanded(
         sf.col("signature_id").alias("left"), sf.col("signature_id").alias("right"),
         sf.lit(params.curve.best).cast("double").alias("similarity"),
     )  # fmt: skip
-    held = documents.select("signature_id", "key", age().alias("age"))
-    one = held.toDF("left", "one", "age1")
-    other = held.toDF("right", "other", "age2")
-    both = edges.select("left", "right", "similarity").unionByName(copies)
-    found = both.join(one, "left").join(other, "right")
-    found = found.where((sf.col("left") != sf.col("right")) | (sf.col("age1") < sf.col("age2")))
+    ages = documents.select("signature_id", "key", age().alias("age"))
+    lefts = ages.toDF("left", "left_key", "age1")
+    rights = ages.toDF("right", "right_key", "age2")
+    pairs = edges.select("left", "right", "similarity").unionByName(copies)
+    pairs = pairs.join(lefts, "left").join(rights, "right")
     is_older = sf.col("age1") < sf.col("age2")
-    return found.select(
-        sf.when(is_older, sf.col("one")).otherwise(sf.col("other")).alias("key1"),
-        sf.when(is_older, sf.col("other")).otherwise(sf.col("one")).alias("key2"),
+    pairs = pairs.where((sf.col("left") != sf.col("right")) | is_older)
+    return pairs.select(
+        sf.when(is_older, sf.col("left_key")).otherwise(sf.col("right_key")).alias("key1"),
+        sf.when(is_older, sf.col("right_key")).otherwise(sf.col("left_key")).alias("key2"),
         "similarity",
         sf.lit(method).alias("method"),
         *distances(params),
@@ -75,7 +76,7 @@ def neighbors_of(
 ) -> DataFrame:
     """Return (key, rank, neighbor, similarity, method): the ``top`` most similar documents of each.
 
-    Of equally similar ones, the oldest come first. Parameters are as for :func:`expanded`.
+    Of equally similar documents, the oldest come first. Parameters are as for :func:`expanded`.
     """
     best = sf.lit(params.curve.best).cast("double")
     turned = edges.select(
@@ -85,16 +86,16 @@ def neighbors_of(
         sf.col("signature_id").alias("left"), sf.col("signature_id").alias("right"),
         best.alias("similarity"),
     )  # fmt: skip
-    both = edges.select("left", "right", "similarity").unionByName(turned).unionByName(itself)
-    held = documents.select("signature_id", "key", age().alias("age"))
-    # A document has no use for more than one more than it wants of the copies of another.
+    pairs = edges.select("left", "right", "similarity").unionByName(turned).unionByName(itself)
+    ages = documents.select("signature_id", "key", age().alias("age"))
+    # Of the copies of a neighbour, top + 1 suffice: one of them may be the document itself.
     oldest = Window.partitionBy("right").orderBy("age2")
-    other = held.toDF("right", "neighbor", "age2").withColumn("at", sf.row_number().over(oldest))
-    other = other.where(sf.col("at") <= top + 1).drop("at")
-    found = held.toDF("left", "key", "age1").join(both, "left").join(other, "right")
+    rights = ages.toDF("right", "neighbor", "age2").withColumn("at", sf.row_number().over(oldest))
+    rights = rights.where(sf.col("at") <= top + 1).drop("at")
+    pairs = ages.toDF("left", "key", "age1").join(pairs, "left").join(rights, "right")
     ranked = Window.partitionBy("key").orderBy(sf.desc("similarity"), "age2")
     return (
-        found.where("key != neighbor")
+        pairs.where("key != neighbor")
         .withColumn("rank", sf.row_number().over(ranked))
         .where(sf.col("rank") <= top)
         .select(
@@ -105,7 +106,7 @@ def neighbors_of(
 
 
 def distances(params: IndexParams) -> list[Column]:
-    """Return the column ``distance`` for a metric that is one."""
+    """Return the column ``distance`` in a list, which is empty unless the metric is a distance."""
     if not params.kind.is_distance:
         return []
     return [(sf.lit(0.0) - sf.col("similarity")).alias("distance")]
@@ -113,5 +114,5 @@ def distances(params: IndexParams) -> list[Column]:
 
 def copy_groups(documents: DataFrame) -> DataFrame:
     """Return (signature_id, n) of the signatures that several documents have."""
-    shown = documents.where("signature_id IS NOT NULL")
-    return shown.groupBy("signature_id").agg(sf.count("*").alias("n")).where("n > 1")
+    signed = documents.where("signature_id IS NOT NULL")
+    return signed.groupBy("signature_id").agg(sf.count("*").alias("n")).where("n > 1")

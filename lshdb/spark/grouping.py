@@ -1,15 +1,14 @@
-"""Verified pairs of signatures -> connected components, and which signature stands for which.
+"""Verified pairs of signatures -> connected components, and the representative of each signature.
 
 Components are found by large stars and small stars in turn (Kiveris, Lattanzi, Mirrokni, Rastogi
 and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): each round sends
-pairs of ids, and nothing is held that grows with a component. The end is checked: every node points
-to one node, and none of those points any further. Up to ``MOST_AT_ONCE`` pairs, one task does what
-one machine does (``search/components.py``), which takes a second and not ten rounds. Where there
-are more, each task first leaves out those of its own that others make superfluous, which is enough
-for most.
+pairs of ids, and no memory grows with a component. The rounds end when every node points to one
+node that points to itself. Up to ``MOST_AT_ONCE`` pairs, one task runs the code of one machine
+(``search/components.py``), which takes a second instead of ten rounds. If there are more, each task
+first drops pairs whose ends its other pairs connect; that is usually enough.
 
-Each component is then cut by representatives in one task, by the one machine's own choice. So the
-memory for the largest component, some hundred bytes a pair, bounds what can be deduplicated.
+Then one task cuts each component by representatives, as one machine does. So the memory for the
+largest component, some hundred bytes a pair, limits what can be deduplicated.
 """
 
 from __future__ import annotations
@@ -30,21 +29,20 @@ from lshdb.spark.signing import binaries, mapped
 __all__ = ["MOST_AT_ONCE", "components", "cut", "forest", "representatives", "stars"]
 
 MOST_AT_ONCE = 2**20
-"""Pairs of signatures that one task connects: 300 MB."""
+"""Most pairs of signatures that one task connects, in 300 MB."""
 
 
 def cut(rows: DataFrame) -> DataFrame:
-    """Compute some rows now, and return them as a data frame that knows nothing of their past.
+    """Compute rows now, and return them as a data frame whose plan only reads them.
 
-    Plans of rounds would otherwise double with each round. The rows lie in the folder of
-    ``spark.checkpoint.dir`` if that is set, so that they outlive an executor; else on the
-    executors.
+    Otherwise plans of rounds would double with each round. If ``spark.checkpoint.dir`` is set, the
+    rows are stored in that folder, and outlive an executor; else they are on the executors.
     """
     folder = rows.sparkSession.conf.get("spark.checkpoint.dir", None)
-    with named_view(rows) as found:
+    with named_view(rows) as view:
         if folder:
-            return found.checkpoint(eager=True)
-        return found.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return view.checkpoint(eager=True)
+        return view.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
 def components(edges: DataFrame) -> DataFrame:
@@ -67,15 +65,14 @@ def components(edges: DataFrame) -> DataFrame:
 
 
 def stars(edges: DataFrame) -> DataFrame:
-    """Return the same by large stars and small stars, in rounds, whatever the number of pairs."""
+    """Return the components of any number of pairs, by rounds of large stars and small stars."""
     now = cut(edges.select(sf.greatest("left", "right").alias("node"),
                            sf.least("left", "right").alias("root")).distinct())  # fmt: skip
     while not _are_stars(now):
-        both = now.unionByName(
-            now.select(sf.col("root").alias("node"), sf.col("node").alias("root"))
-        )
-        least = both.groupBy("node").agg(sf.min(sf.least("node", "root")).alias("least"))
-        large = both.where("root > node").join(least, "node")
+        turned = now.select(sf.col("root").alias("node"), sf.col("node").alias("root"))
+        arrows = now.unionByName(turned)
+        least = arrows.groupBy("node").agg(sf.min(sf.least("node", "root")).alias("least"))
+        large = arrows.where("root > node").join(least, "node")
         large = large.select(sf.col("root").alias("node"), sf.col("least").alias("root")).distinct()
         least = large.groupBy("node").agg(sf.min("root").alias("least"))
         small = large.join(least, "node")
@@ -87,80 +84,81 @@ def stars(edges: DataFrame) -> DataFrame:
 
 
 def _are_stars(now: DataFrame) -> bool:
-    """Return whether each node points to one node, and none of those to another."""
+    """Return whether each node points to one node, and none of these points any further."""
     n = now.count()
     once = now.select("node").distinct().count() == n
     return once and now.join(now.select(sf.col("root").alias("node")), "node", "semi").isEmpty()
 
 
-_Held = list[tuple[Ids, Ids]]
-"""Both ends of pairs, in parts."""
+_Ends = list[tuple[Ids, Ids]]
+"""Left and right ends of pairs, in parts."""
 
 
 def forest(pairs: DataFrame) -> DataFrame:
-    """Return some of the pairs, computed, which connect all that the pairs connect.
+    """Compute and return some of the pairs, which have the components of all of them.
 
-    Each task leaves out pairs whose ends others of its pairs join. What is left of them all is
-    reduced once more in one task if that can take it.
+    Each task leaves out pairs whose ends its other pairs connect. If one task can hold the pairs
+    that are left, it reduces them once more.
     """
-    asked = pairs.select("left", "right")
-    found = cut(asked.mapInArrow(mapped(_forest_batches), "left binary, right binary"))
-    if found.count() > MOST_AT_ONCE:
-        return found
-    return cut(found.repartition(1).mapInArrow(mapped(_forest_batches), found.schema))
+    pairs = pairs.select("left", "right")
+    trees = cut(pairs.mapInArrow(mapped(_forest_batches), "left binary, right binary"))
+    if trees.count() > MOST_AT_ONCE:
+        return trees
+    return cut(trees.repartition(1).mapInArrow(mapped(_forest_batches), trees.schema))
 
 
 def _forest_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leave out pairs whose ends others join."""
-    held: _Held = []
+    """Leave out pairs whose ends other pairs connect."""
+    parts: _Ends = []
     n = 0
     for batch in batches:
-        held += _ends(batch)
+        parts += _ends(batch)
         n += batch.num_rows
         if n >= MOST_AT_ONCE:
-            held = [_spanning(held)]
-            n = len(held[0][0])
+            parts = [_spanning(parts)]
+            n = len(parts[0][0])
             if n > MOST_AT_ONCE // 2:
-                yield _pairs(*held[0], names=["left", "right"])
-                held, n = [], 0
-    if held:
-        yield _pairs(*_spanning(held), names=["left", "right"])
+                yield _id_batch(*parts[0], names=["left", "right"])
+                parts, n = [], 0
+    if parts:
+        yield _id_batch(*_spanning(parts), names=["left", "right"])
 
 
 def _connected_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give every end its root; a root is its own."""
-    held = [ends for batch in batches for ends in _ends(batch)]
-    if held:
-        yield _pairs(*_joined(held), names=["signature_id", "root"])
+    """Yield every end of the pairs, and its root; a root is its own."""
+    parts = [ends for batch in batches for ends in _ends(batch)]
+    if parts:
+        left, right, ids = _numbered_ends(parts)
+        nodes, roots = connect(left, right)
+        yield _id_batch(ids[nodes], ids[roots], names=["signature_id", "root"])
 
 
-def _ends(batch: pa.RecordBatch) -> _Held:
+def _ends(batch: pa.RecordBatch) -> _Ends:
     if not batch.num_rows:
         return []
     return [(ids_of(batch.column("left")).copy(), ids_of(batch.column("right")).copy())]
 
 
-def _pairs(one: Ids, other: Ids, *, names: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([binaries(one), binaries(other)], names=names)
+def _id_batch(*columns: Ids, names: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([binaries(column) for column in columns], names=names)
 
 
-def _joined(held: _Held) -> tuple[Ids, Ids]:
-    """Return every end of the pairs, and the root of each; a root is its own."""
-    left, right = (np.concatenate(column) for column in zip(*held, strict=True))
-    names, numbers = _numbered(np.concatenate([left, right]))
-    nodes, roots = connect(numbers[: len(left)], numbers[len(left) :])
-    return names[nodes], names[roots]
+def _numbered_ends(parts: _Ends) -> tuple[np.ndarray, np.ndarray, Ids]:
+    """Return both ends of the pairs as numbers, and the id of each number."""
+    left, right = (np.concatenate(column) for column in zip(*parts, strict=True))
+    ids, numbers = _numbered(np.concatenate([left, right]))
+    return numbers[: len(left)], numbers[len(left) :], ids
 
 
-def _spanning(held: _Held) -> tuple[Ids, Ids]:
-    left, right = (np.concatenate(column) for column in zip(*held, strict=True))
-    _, numbers = _numbered(np.concatenate([left, right]))
-    some = spanning(numbers[: len(left)], numbers[len(left) :])
-    return left[some], right[some]
+def _spanning(parts: _Ends) -> tuple[Ids, Ids]:
+    """Return the pairs of a spanning forest."""
+    left, right, ids = _numbered_ends(parts)
+    places = spanning(left, right)
+    return ids[left[places]], ids[right[places]]
 
 
 def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:
-    """Return distinct ids in order of their bytes, and the number of each in that order."""
+    """Return the distinct ids in order of their bytes, and the number of each id in that order."""
     order = order_of(ids)
     ordered = ids.view(np.uint64).reshape(-1, 2)[order]
     is_first = np.ones(len(ids), dtype=bool)
@@ -171,11 +169,11 @@ def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:
 
 
 def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]) -> DataFrame:
-    """Return (signature_id, chosen, similarity): who stands for each node, and how similar it is.
+    """Return (signature_id, chosen, similarity): the representative of each node.
 
-    In order of preference, a node that has none yet stands for itself and for all its neighbours
-    that have none (``search/components.py``). The similarity is null for a node that stands for
-    itself.
+    In order of preference, a node without a representative becomes its own, and that of all its
+    neighbours without one (``search/components.py``). The similarity is that of the node and its
+    representative; null for a node that represents itself.
 
     Parameters
     ----------
@@ -184,7 +182,7 @@ def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]
     edges : DataFrame
         ``left``, ``right``, ``similarity``, ``root``.
     preference : list of Column
-        What orders nodes, the preferred ones first; no two are equal.
+        Columns that order nodes, the preferred ones first; no two nodes are equal.
     """
     names = [name for name in nodes.columns if name not in ("signature_id", "root")]
     nobody = sf.lit(None)
@@ -208,7 +206,7 @@ def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]
 
 
 def _chosen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
+    parts: list[pa.RecordBatch] = []
     now: bytes | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -217,14 +215,14 @@ def _chosen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         begin = 0
         for end in [*(np.flatnonzero(roots[1:] != roots[:-1]) + 1).tolist(), len(roots)]:
             root = roots[begin].tobytes()
-            if held and root != now:
-                yield _chosen(pa.Table.from_batches(held))
-                held = []
+            if parts and root != now:
+                yield _chosen(pa.Table.from_batches(parts))
+                parts = []
             now = root
-            held.append(batch.slice(begin, end - begin))
+            parts.append(batch.slice(begin, end - begin))
             begin = end
-    if held:
-        yield _chosen(pa.Table.from_batches(held))
+    if parts:
+        yield _chosen(pa.Table.from_batches(parts))
 
 
 def _chosen(component: pa.Table) -> pa.RecordBatch:
@@ -236,11 +234,11 @@ def _chosen(component: pa.Table) -> pa.RecordBatch:
     similarities = component.column("similarity").slice(n).combine_chunks().to_numpy()
     _, numbers = _numbered(np.concatenate([ids, left, right]))
     place = np.empty(n, dtype=np.int64)
-    place[numbers[:n]] = np.arange(n)  # from the number of an id to its place in the order
+    place[numbers[:n]] = np.arange(n)  # number of an id -> its place in the order of preference
     ends = place[numbers[n:]]
     _, chosen, pairs = represent(np.arange(n), ends[: len(left)], ends[len(left) :])
-    found = pa.array(
+    similarity = pa.array(
         similarities[np.maximum(pairs, 0)] if len(left) else np.zeros(n), mask=pairs < 0
     )
-    columns = [binaries(ids), binaries(ids[chosen]), found]
+    columns = [binaries(ids), binaries(ids[chosen]), similarity]
     return pa.RecordBatch.from_arrays(columns, names=["signature_id", "chosen", "similarity"])

@@ -1,12 +1,11 @@
-"""Documents that would be kept -> near-duplicate pairs of them that large buckets hide.
+"""Documents to keep -> their near-duplicate pairs that large buckets hide.
 
-The members of a large bucket are joined through leaders of any kind, so a pair of them may be
-missing. Here the leaders are those that the order of preference puts first: each large bucket is
-taken as a bucket again, of ids that are numbers in that order. So one pass drops a family of any
-size for its most preferred member. Pairs are verified after that, and what was like a leader by its
-signature alone may be kept after all; so then all that would be kept are compared with all others.
-One machine verifies what a leader is compared with before it takes the next one
-(``clusters/missed_pairs.py``).
+The members of a large bucket are joined through any leaders, so a pair of them may be missing. Here
+the preferred members are the leaders: each large bucket becomes a bucket of numbers in the order of
+preference, so one pass drops a family of any size for its most preferred member. Pairs are verified
+afterwards, and a member that was similar to a leader only by signature may be kept after all; so
+then all documents to keep are compared with all others. One machine instead verifies the pairs of a
+leader before it takes the next one (``clusters/missed_pairs.py``).
 """
 
 from __future__ import annotations
@@ -27,22 +26,23 @@ from lshdb.spark.signing import ID_BYTES
 __all__ = ["BUDGET", "LargeBucketPairs"]
 
 BUDGET = 2**23
-"""Pairs of a piece that are compared by signature: a second or two."""
+"""Pairs of a piece to compare by signature, which takes a second or two."""
 _PAIRED = 32
-"""Of smaller buckets, all pairs are compared."""
+"""All pairs of smaller buckets are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeBucketPairs:
-    """Finds near-duplicates among documents that are to be kept.
+    """Finds near-duplicates among documents to keep.
 
     Attributes
     ----------
     shared : SharedBuckets
+        The shared buckets.
     by : Comparison
-        Its rows have the members of the buckets at least.
+        How to compare pairs; its rows include all members of large buckets.
     max_bucket : int or None
-        With which ``shared`` was made.
+        The limit by which buckets are large.
     """
 
     shared: SharedBuckets
@@ -57,13 +57,13 @@ class LargeBucketPairs:
 
     @property
     def members(self) -> DataFrame:
-        """Members of large buckets: ``bucket``, the same for buckets that were taken as one."""
+        """(bucket, signature_id) of the members of large buckets; merged buckets are one."""
         return members_of(self.shared).select(sf.xxhash64("first").alias("bucket"), "signature_id")
 
     def among(
         self, ranked: DataFrame, leaders: DataFrame | None, edges: DataFrame
     ) -> tuple[DataFrame, bool]:
-        """Return verified pairs of leaders and other members, and whether they are all there are.
+        """Return verified pairs of leaders and other members, and whether all were compared.
 
         Parameters
         ----------
@@ -71,22 +71,22 @@ class LargeBucketPairs:
             ``signature_id`` and ``rank`` (bigint) of the members, the preferred ones first. Read
             several times.
         leaders : DataFrame or None
-            Those of them that are compared with all others. None for leaders of the members' own:
-            the first, then the first of those that are not like it, and so on.
+            The members to compare with all others. None to choose leaders: the first member, then
+            the first one that is not similar to it, and so on.
         edges : DataFrame
-            Pairs that are known; left out.
+            Known pairs, to leave out.
 
         Returns
         -------
         DataFrame
             ``left``, ``right``, ``similarity``, ``method``; computed.
         bool
-            False if there are more pairs than are compared.
+            Whether all leaders were compared with all members; False without ``leaders``.
         """
         leads = sf.lit(True) if leaders is None else sf.col("leads").isNotNull()
         if leaders is not None:
-            leading = leaders.select("signature_id", sf.lit(True).alias("leads"))
-            ranked = ranked.join(leading, "signature_id", "left")
+            marks = leaders.select("signature_id", sf.lit(True).alias("leads"))
+            ranked = ranked.join(marks, "signature_id", "left")
         place = sf.when(leads, sf.col("rank")).otherwise(sf.col("rank") + sf.lit(OTHERS))
         placed = cut(ranked.select("signature_id", place.alias("place"), leads.alias("leads")))
         inside = self.members.distinct().join(placed, "signature_id")
@@ -106,18 +106,18 @@ class LargeBucketPairs:
         pairs = pairs.select(
             sf.least("left", "right").alias("left"), sf.greatest("left", "right").alias("right")
         )
-        found = cut(verified(pairs.join(edges, ["left", "right"], "anti"), self.by))
-        return found, leaders is not None and self._are_all(inside)
+        new_edges = cut(verified(pairs.join(edges, ["left", "right"], "anti"), self.by))
+        return new_edges, leaders is not None and self._are_all(inside)
 
     def _are_all(self, inside: DataFrame) -> bool:
-        """Return whether all leaders are compared with all others in each bucket."""
+        """Return whether, in each bucket, all leaders are compared with all members."""
         n, n_leaders = sf.col("n"), sf.col("n_leaders")
         sizes = inside.groupBy("bucket").agg(
             sf.count("*").alias("n"), sf.count_if("leads").alias("n_leaders")
         )
         sizes = cut(sizes.where(n > _PAIRED))
-        known = sf.when(n <= PIECE, n_leaders).otherwise(HEAD)
+        most = sf.when(n <= PIECE, n_leaders).otherwise(HEAD)
         if (sizes.agg(sf.sum("n")).collect()[0][0] or 0) > MANY:
-            known = sf.lit(KNOWN)  # some may have been taken as one
-        are_few = (n_leaders <= known) & (n_leaders * sf.least(n, sf.lit(PIECE + HEAD)) <= BUDGET)
+            most = sf.lit(KNOWN)  # some buckets may be merged
+        are_few = (n_leaders <= most) & (n_leaders * sf.least(n, sf.lit(PIECE + HEAD)) <= BUDGET)
         return sizes.where(~are_few).isEmpty()

@@ -48,44 +48,46 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: LargeBucketPairs)
     documents : DataFrame
         ``signature_id``, a row for each document.
     hidden : LargeBucketPairs
-        What the limit hides of them.
+        Finds the pairs that the limit hides.
 
     Returns
     -------
     Loss
-        Of pairs of documents, with the copies in groups that are left out. Counts and at most some
-        ``DRAWN`` numbers come to the driver.
+        The share of pairs of documents, including copies in groups that are left out. Counts and at
+        most some ``DRAWN`` numbers come to the driver.
     """
     n, most = sf.col("n"), hidden.max_bucket
     groups = copy_groups(documents).withColumn("pairs", n * (n - 1) / 2)
     left_out = 0 if most is None else _sum(groups.where(n > most), sf.col("pairs"))
     if not left_out and hidden.is_empty():
         return _NOTHING
-    shown = documents.where("signature_id IS NOT NULL")
-    held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))
+    signed = documents.where("signature_id IS NOT NULL")
+    counts = cut(signed.groupBy("signature_id").agg(sf.count("*").alias("n_documents")))
     edges = cut(edges)
-    drawn = drawn_pairs(edges, held, hidden)
+    drawn = drawn_pairs(edges, counts, hidden)
     if drawn is None and not left_out:
         return _NOTHING
     lost = PairCount(0.0, 0.0, 0.0, True, 0) if drawn is None else drawn
-    one, other = held.toDF("left", "one"), held.toDF("right", "other")
-    both = edges.join(one, "left").join(other, "right")
-    found = _sum(both, sf.col("one") * sf.col("other")) + _sum(groups, sf.col("pairs")) - left_out
-    return loss_of(lost + left_out, PairCount(found, found, found, True, 0))
+    sized = edges.join(counts.toDF("left", "n_left"), "left")
+    sized = sized.join(counts.toDF("right", "n_right"), "right")
+    n_pairs = _sum(sized, sf.col("n_left") * sf.col("n_right"))
+    n_pairs += _sum(groups, sf.col("pairs")) - left_out
+    return loss_of(lost + left_out, PairCount(n_pairs, n_pairs, n_pairs, True, 0))
 
 
-def drawn_pairs(edges: DataFrame, held: DataFrame, hidden: LargeBucketPairs) -> PairCount | None:
-    """Estimate how many pairs of documents large buckets hide; None if they have no pair.
+def drawn_pairs(edges: DataFrame, counts: DataFrame, hidden: LargeBucketPairs) -> PairCount | None:
+    """Estimate the pairs of documents that large buckets hide; None if they have no pair.
 
     Parameters
     ----------
     edges : DataFrame
-        The pairs that were found.
-    held : DataFrame
-        ``signature_id`` and ``held``: how many documents of it count.
+        The known pairs.
+    counts : DataFrame
+        ``signature_id`` and ``n_documents``: the number of its documents that count.
     hidden : LargeBucketPairs
+        Finds the pairs that large buckets hide.
     """
-    drawn = _drawn(hidden, held)
+    drawn = _drawn(hidden, counts)
     if drawn is None:
         return None
     (row,) = drawn.agg(sf.count("*"), sf.max("weight")).collect()
@@ -102,9 +104,9 @@ def _sum(rows: DataFrame, column: Column) -> int:
     return int(row[0] or 0)
 
 
-def _drawn(hidden: LargeBucketPairs, held: DataFrame) -> DataFrame | None:
-    """Draw pairs: (left, right, weight), ``left`` the smaller id; None if there is none to draw."""
-    members = cut(hidden.members.distinct().join(held, "signature_id"))
+def _drawn(hidden: LargeBucketPairs, counts: DataFrame) -> DataFrame | None:
+    """Draw pairs: (left, right, weight), ``left`` the smaller id; None if there are no pairs."""
+    members = cut(hidden.members.distinct().join(counts, "signature_id"))
     sizes = members.groupBy("bucket").agg(sf.count("*").alias("n")).where("n > 1")
     groups = cut(sizes.withColumn("pairs", sf.col("n") * (sf.col("n") - 1) / 2))
     total = _sum(groups, sf.col("pairs"))
@@ -114,24 +116,24 @@ def _drawn(hidden: LargeBucketPairs, held: DataFrame) -> DataFrame | None:
     draws = sf.greatest(sf.lit(1.0), sf.round(sf.col("pairs") / total * DRAWN)).cast("int")
     numbered = groups.withColumn("weight", sf.col("pairs") / draws)
     numbered = numbered.withColumn("draw", sf.explode(sf.sequence(sf.lit(1), draws)))
-    one, other = (sf.pmod(sf.xxhash64("bucket", "draw", sf.lit(end)), n - end) for end in (0, 1))
-    ends = numbered.withColumns({"one": one, "other": other}).select(
+    at1, at2 = (sf.pmod(sf.xxhash64("bucket", "draw", sf.lit(end)), n - end) for end in (0, 1))
+    ends = numbered.withColumns({"at1": at1, "at2": at2}).select(
         "bucket",
-        "one",
-        (sf.col("other") + (sf.col("other") >= sf.col("one")).cast("int")).alias("other"),
+        "at1",
+        (sf.col("at2") + (sf.col("at2") >= sf.col("at1")).cast("int")).alias("at2"),
         "weight",
     )
     order = Window.partitionBy("bucket").orderBy("signature_id")
     placed = members.withColumn("at", sf.row_number().over(order) - 1)
     first = placed.select(
-        sf.col("signature_id").alias("id1"), "bucket", sf.col("held").alias("held1"),
-        sf.col("at").alias("one"),
+        sf.col("signature_id").alias("id1"), "bucket", sf.col("n_documents").alias("n1"),
+        sf.col("at").alias("at1"),
     )  # fmt: skip
     second = placed.select(
-        sf.col("signature_id").alias("id2"), "bucket", sf.col("held").alias("held2"),
-        sf.col("at").alias("other"),
+        sf.col("signature_id").alias("id2"), "bucket", sf.col("n_documents").alias("n2"),
+        sf.col("at").alias("at2"),
     )  # fmt: skip
-    chosen = ends.join(first, ["bucket", "one"]).join(second, ["bucket", "other"])
+    chosen = ends.join(first, ["bucket", "at1"]).join(second, ["bucket", "at2"])
     homes = members.groupBy("signature_id").agg(sf.collect_set("bucket").alias("homes"))
     chosen = chosen.join(homes.toDF("id1", "homes1"), "id1")
     chosen = chosen.join(homes.toDF("id2", "homes2"), "id2")
@@ -140,21 +142,22 @@ def _drawn(hidden: LargeBucketPairs, held: DataFrame) -> DataFrame | None:
         chosen.select(
             sf.least("id1", "id2").alias("left"),
             sf.greatest("id1", "id2").alias("right"),
-            (sf.col("weight") * sf.col("held1") * sf.col("held2") / often).alias("weight"),
+            (sf.col("weight") * sf.col("n1") * sf.col("n2") / often).alias("weight"),
         )
     )
 
 
 def _missing(pairs: DataFrame, edges: DataFrame, hidden: LargeBucketPairs) -> DataFrame:
-    """Return the pairs that are at the threshold, share a bucket, and were not found."""
+    """Return the pairs that reach the threshold and share a bucket, but are no edges."""
     similar = verified(pairs, hidden.by)
     missing = cut(similar.select("left", "right").join(edges, ["left", "right"], "anti"))
     rows = hidden.by.rows.select("signature_id", "signature")
     rows = rows_among(rows, "signature_id", ends_of(missing))
     rows = cut(rows.dropDuplicates(["signature_id"]))
-    both = missing.join(rows.toDF("left", "row1"), "left").join(rows.toDF("right", "row2"), "right")
+    missing = missing.join(rows.toDF("left", "row1"), "left")
+    missing = missing.join(rows.toDF("right", "row2"), "right")
     sharing = mapped(_sharing_batches, hidden.by.recipe.params)
-    return both.mapInArrow(sharing, "left binary, right binary")
+    return missing.mapInArrow(sharing, "left binary, right binary")
 
 
 def _sharing_batches(
@@ -162,6 +165,6 @@ def _sharing_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the pairs of signatures that share a bucket."""
     for batch in batches:
-        one, other = (rows_of(batch.column(name), params) for name in ("row1", "row2"))
-        share = matching_bands(one, other, **params.cut).any(axis=1)
+        rows1, rows2 = (rows_of(batch.column(name), params) for name in ("row1", "row2"))
+        share = matching_bands(rows1, rows2, **params.cut).any(axis=1)
         yield batch.select(["left", "right"]).filter(pa.array(share))

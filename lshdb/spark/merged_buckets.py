@@ -1,11 +1,11 @@
-"""Large buckets with many members in common -> taken as one.
+"""Merge large buckets that have many members in common.
 
-The texts of a family share all bands but those that their differences touch. So a family of 200,000
-fills sixteen large buckets, each with half of it, and its members would be moved and compared as
-often as they are in one. Two buckets are taken as one if one of the first ``ASKED`` members of one
+The texts of a family share all bands except those that their differences touch. So a family of
+200,000 fills sixteen large buckets, each with half of it, and its members would be moved and
+compared once for each bucket. Two buckets are merged if one of the first ``ASKED`` members of one
 is among the first ``KNOWN`` of the other: nearly always if they share a half, and rarely if they
-share a hundredth. That is done where they have more than ``MANY`` members in all, as each of them
-would find other pairs by leaders of its own.
+share a hundredth. Buckets are merged only if they have more than ``MANY`` members in all, because
+leaders of its own find further pairs in each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY = 2**18
 
 
 def merged_buckets(rows: DataFrame) -> DataFrame:
-    """Return (first, root, most): the buckets of a first member, and what they are taken as.
+    """Return (first, root, most): the first member of each large bucket, and the merged bucket.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def merged_buckets(rows: DataFrame) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``root`` is the smallest first member of all that are taken as one, and ``most`` about how
-        many members these have together. One task holds some five kilobytes for each large bucket.
+        ``root`` is the smallest first member of the merged buckets, and ``most`` an estimate of the
+        members that they have together. One task holds some five kilobytes for each large bucket.
     """
-    known = sf.expr(f"if(number = 0, substring(members, 1, {KNOWN * ID_BYTES}), NULL)")
+    head = sf.expr(f"if(number = 0, substring(members, 1, {KNOWN * ID_BYTES}), NULL)")
     size = sf.expr("if(members IS NULL, number, NULL)")
-    one = rows.where("first IS NOT NULL").groupBy("first")
+    buckets = rows.where("first IS NOT NULL").groupBy("first")
     return (
-        one.agg(sf.max(size).alias("size"), sf.collect_list(known).alias("known"))
+        buckets.agg(sf.max(size).alias("size"), sf.collect_list(head).alias("heads"))
         .repartition(1)
         .mapInArrow(mapped(_merged_batches), "first binary, root binary, most bigint")
     )
@@ -56,30 +56,31 @@ def _merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     if not rows:
         return
     firsts, sizes, heads = zip(*rows, strict=True)
-    known = [[_ids(head) for head in sorted(several)] for several in heads]
-    asked: dict[bytes, int] = {}  # its own place first, so that each bucket is in a pair
+    # For each first member, the heads of its buckets: the ids of their first members.
+    head_ids = [[_ids(head) for head in sorted(group)] for group in heads]
+    place_of: dict[bytes, int] = {}  # a bucket is in a pair with itself
     pairs = [
-        (place, asked.setdefault(one, place))
-        for place, several in enumerate(known)
-        for ids in several
-        for one in ids[:ASKED]
+        (place, place_of.setdefault(signature_id, place))
+        for place, group in enumerate(head_ids)
+        for ids in group
+        for signature_id in ids[:ASKED]
     ]
     pairs += [
-        (place, asked[one])
-        for place, several in enumerate(known)
-        for ids in several
-        for one in ids
-        if one in asked
+        (place, place_of[signature_id])
+        for place, group in enumerate(head_ids)
+        for ids in group
+        for signature_id in ids
+        if signature_id in place_of
     ]
     _, roots = connect(*np.array(pairs, dtype=np.int64).T)
-    counts = [size * len(several) for size, several in zip(sizes, known, strict=True)]
+    counts = [size * len(group) for size, group in zip(sizes, head_ids, strict=True)]
     is_many = np.bincount(roots, weights=counts)[roots] > MANY
     roots = np.where(is_many, roots, np.arange(len(roots)))
     together: dict[int, list[int]] = {}
     for place, root in enumerate(roots.tolist()):
         together.setdefault(root, []).append(place)
     most = {
-        root: _together([sizes[place] for place in places], [known[place][0] for place in places])
+        root: _union_size([sizes[at] for at in places], [head_ids[at][0] for at in places])
         for root, places in together.items()
     }
     yield pa.RecordBatch.from_arrays(
@@ -92,18 +93,19 @@ def _merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     )
 
 
-def _ids(known: bytes) -> list[bytes]:
-    return [known[at : at + ID_BYTES] for at in range(0, len(known), ID_BYTES)]
+def _ids(head: bytes) -> list[bytes]:
+    return [head[at : at + ID_BYTES] for at in range(0, len(head), ID_BYTES)]
 
 
-def _together(sizes: list[int], known: list[list[bytes]]) -> int:
-    """Estimate how many members some buckets have together.
+def _union_size(sizes: list[int], heads: list[list[bytes]]) -> int:
+    """Estimate how many members buckets have together.
 
-    Up to the smallest of their last known members, all members of all are known: how many more
-    there are than in the largest bucket says how many more there are of all.
+    All members are known up to the smallest of the last ids in the heads. In that range, count the
+    members of all buckets for each member of the largest bucket; the same factor holds for the
+    whole.
     """
-    limit = min(ids[-1] for ids in known)
-    parts = [{one for one in ids if one <= limit} for ids in known]
+    limit = min(ids[-1] for ids in heads)
+    parts = [{signature_id for signature_id in ids if signature_id <= limit} for ids in heads]
     largest = sizes.index(max(sizes))
     share = len(set().union(*parts)) / max(1, len(parts[largest]))
     return min(sum(sizes), round(sizes[largest] * share))

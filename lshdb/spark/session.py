@@ -1,12 +1,12 @@
-"""A session of Spark and data frames of files, for the command line; and Spark's errors as ours.
+"""For the command line: a Spark session, data frames of files, and Spark's errors as our own.
 
-Paths are Spark's: local or of any file system that the session reads (``hdfs://``, ``s3a://``),
-files, folders and patterns. A line that is no JSON, or has no key, becomes a row without a key,
-which is rejected later like any other.
+A path is a file, a folder or a pattern, local or on any file system that the session reads
+(``hdfs://``, ``s3a://``). A line without a key, or that is not JSON, becomes a row without a key,
+which is rejected later.
 
-The JVM of a session that begins here stops at its first compiler. The second one takes the cores of
-one machine for some five seconds of a first answer, and most of the work is not the JVM's. Nor does
-it collect garbage beside the work, which costs a first answer another second.
+The JVM of a session that starts here uses its first compiler only. The second one takes the cores
+of one machine for some five seconds of a first answer, and the JVM does little of the work. It does
+not collect garbage in parallel with the work either, which would cost another second.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ _SETTINGS = {
     "spark.log.level": "ERROR",
     # A sixth to a third fewer bytes between executors than by lz4, for a fiftieth of the time.
     "spark.io.compression.codec": "zstd",
-    # A question has 120 pieces of generated code, which the 100 places that Spark has do not hold.
+    # A question has 120 pieces of generated code; by default, Spark keeps 100.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # One file a task that writes, and not one for each of the 200 partitions that may read it.
+    # A writing task makes one file, and not one for each of the 200 partitions that may read it.
     "spark.shuffle.sort.bypassMergeThreshold": "1",
-    # Hashes, signatures and texts come no smaller by encodings of equal values; looking takes a
-    # tenth of the time in which rows are signed and kept.
+    # Encodings of equal values do not shrink hashes, signatures or texts, and looking for them
+    # takes a tenth of the time of signing and keeping rows.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-"""Where the caller says nothing else."""
+"""Settings that the caller may override."""
 
 
 @contextlib.contextmanager
 def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Give a session, and stop it at the end if it was not there before.
+    """Start a session and stop it at the end, or use the active one.
 
-    Its JVM is one for a question or two. For hours of work, give ``-XX:TieredStopAtLevel=4`` in
-    ``spark.driver.extraJavaOptions``, which is Java's own default, and up to a third faster.
+    Its JVM is made for a question or two. For hours of work, set Java's own default
+    ``-XX:TieredStopAtLevel=4`` in ``spark.driver.extraJavaOptions``, which is up to a third faster.
 
     Parameters
     ----------
     master : str or None
-        As for ``spark-submit``, or ``sc://HOST`` for Spark Connect; by default what the
-        surroundings say, or this machine.
+        As for ``spark-submit``, or ``sc://HOST`` for Spark Connect; by default that of the
+        environment, or this machine.
     settings : mapping
-        Spark's configuration, by name.
+        Settings of Spark, by name.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
         builder = builder.master(master)
     for name, value in (_SETTINGS | dict(settings)).items():
         builder = builder.config(name, value)
-    # Java takes a second to begin, in which nothing is to be done here.
+    # Java takes a second to start, and this process is idle meanwhile.
     threading.Thread(target=_import_stages, daemon=True).start()
     try:
         with _quick_jvm(settings):
@@ -105,7 +105,7 @@ def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
 
 
 def _import_stages() -> None:
-    """Import what a question needs; whoever asks one says what is missing."""
+    """Import the modules of a question early; errors are left to the question."""
     with contextlib.suppress(ImportError):
         for name in ("lshdb.spark.frame_answers", "pandas"):
             importlib.import_module(name)
@@ -113,7 +113,7 @@ def _import_stages() -> None:
 
 @contextlib.contextmanager
 def _quick_jvm(settings: Mapping[str, str]) -> Iterator[None]:
-    """Have a JVM that is started meanwhile begin quickly, by the collector that was chosen."""
+    """Set options for a JVM that starts meanwhile: a quick start, and a collector unless chosen."""
     before = os.environ.get(_OPTIONS)
     options = [_QUICK] if _names_collector(settings) else [_QUICK, _COLLECTOR]
     os.environ[_OPTIONS] = " ".join([*options, before or ""]).strip()
@@ -127,7 +127,7 @@ def _quick_jvm(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _names_collector(settings: Mapping[str, str]) -> bool:
-    """Return whether a garbage collector is chosen already: Java refuses to begin with two."""
+    """Return whether the user has chosen a garbage collector: Java does not start with two."""
     texts = [value for name, value in settings.items() if name.endswith("JavaOptions")]
     texts += [os.environ.get(name, "") for name in (_OPTIONS, *_OTHER_OPTIONS)]
     home = os.environ.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
@@ -147,6 +147,7 @@ def sparks_errors() -> Iterator[None]:
     Raises
     ------
     LshdbError
+        A job failed.
     """
     try:
         yield
@@ -173,25 +174,28 @@ def read_files(
     Parameters
     ----------
     session : SparkSession
+        Reads the files.
     paths : sequence of str
+        Files, folders and patterns.
     key : str
+        The column of the keys.
     columns : sequence of str
-        Of the texts.
+        The columns of the texts.
     along : sequence of str
-        Other columns, whose types are found by reading JSON Lines once more.
+        Further columns. For their types, JSON Lines are read once more.
     are_texts : bool
-        Whether bodies are texts; other types are found as well.
+        Whether bodies are texts. For other bodies, JSON Lines are also read once more.
     input_format : {"auto", "jsonl", "csv", "tsv", "parquet"}
-        Auto goes by the names.
+        ``auto`` goes by the names of the files.
     quote : str, optional
-        As for :func:`lshdb.read_documents`. Whether TSV has quotes is judged by its first lines.
+        As for :func:`lshdb.read_documents`. Without it, the first lines of TSV decide.
 
     Raises
     ------
     InputError
-        There is no such file, or it is of another format, or a Delta table.
+        A file is missing, has another format, or is a Delta table.
     ParameterError
-        The names say nothing, or name several formats.
+        The names tell no format, or several.
     """
     form = _format_of(paths) if input_format == "auto" else input_format
     try:
@@ -218,12 +222,7 @@ def read_files(
 
 
 def _refuse_delta_tables(session: SparkSession, paths: Sequence[str]) -> None:
-    """Refuse folders that hold rows which the table has no more.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for a Delta table: its files hold rows that were removed from the table."""
     for path in paths:
         if os.path.isfile(path):
             continue
@@ -239,7 +238,7 @@ def _refuse_delta_tables(session: SparkSession, paths: Sequence[str]) -> None:
 
 
 def _quotes_of(session: SparkSession, paths: Sequence[str], form: str, quote: str | None) -> str:
-    """Return what quotes cells; empty if nothing does."""
+    """Return the character that quotes cells; empty for none."""
     fields = Fields(quote=quote)
     fields.check()
     if quote is not None or form == "csv":
@@ -249,14 +248,14 @@ def _quotes_of(session: SparkSession, paths: Sequence[str], form: str, quote: st
 
 
 def _format_of(paths: Sequence[str]) -> str:
-    found = set()
+    formats = set()
     for path in paths:
         name = path.rstrip("/")
         while name.endswith(_COMPRESSED):
             name = name.rpartition(".")[0]
-        found.add(_SUFFIXES.get(os.path.splitext(name)[1].lower(), ""))
-    if len(found) == 1 and found != {""}:
-        return found.pop()
+        formats.add(_SUFFIXES.get(os.path.splitext(name)[1].lower(), ""))
+    if len(formats) == 1 and formats != {""}:
+        return formats.pop()
     raise ParameterError(
         "the names of the input do not tell one format of all",
         hint="give --input jsonl, csv, tsv or parquet",

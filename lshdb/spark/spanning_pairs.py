@@ -1,9 +1,9 @@
-"""Candidate pairs -> verified pairs that connect what all verified pairs connect: for clusters.
+"""Candidate pairs -> verified pairs with the connected components of all verified pairs.
 
-The members of a large bucket are in many candidate pairs, and one pair for each member would do to
-connect them. So where candidates are many, a forest of them is verified first, and of the others
-only those whose ends it left apart: nearly always none of a family, and all of unlike documents
-that a bucket brought together.
+That is enough for clusters. The members of a large bucket are in many candidate pairs, though one
+pair for each member connects them. So if there are many candidates, a forest of them is verified
+first, and of the others only pairs whose ends it did not connect: nearly always none of a family,
+and all of the unlike documents in a bucket.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lshdb.spark.grouping import components, cut, forest
 __all__ = ["spanning_pairs"]
 
 MANY = 2**18
-"""Up to so many candidates, all are verified at once: that takes a second or two."""
+"""Up to so many candidates are verified at once, which takes a second or two."""
 SAVED = 4
-"""A forest is verified first if there are so many times as many candidates."""
+"""A forest is verified first if there are more than so many candidates for each of its pairs."""
 
 
 def spanning_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) -> DataFrame:
-    """Return verified pairs that have the connected components of all, computed.
+    """Compute verified pairs that have the connected components of all of them.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ def spanning_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) 
     Returns
     -------
     DataFrame
-        ``left``, ``right``, ``similarity``, ``method``. A pair may come twice.
+        ``left``, ``right``, ``similarity``, ``method``. A pair may be repeated.
     """
     if n is None:
         n = candidates.count()
     if n <= MANY:
         return cut(verified(candidates, by, n=n))
-    some = forest(candidates)
-    n_some = some.count()
-    if n_some * SAVED > n:
+    trees = forest(candidates)
+    n_pairs = trees.count()
+    if n_pairs * SAVED > n:
         return cut(verified(candidates, by, n=n))
-    found = cut(verified(some, by, n=n_some))
-    if found.count() == n_some:
-        return found
-    return found.unionByName(cut(verified(_apart(candidates, components(found)), by)))
+    edges = cut(verified(trees, by, n=n_pairs))
+    if edges.count() == n_pairs:
+        return edges
+    return edges.unionByName(cut(verified(_apart(candidates, components(edges)), by)))
 
 
 def _apart(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
@@ -54,5 +54,5 @@ def _apart(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
     for end in ("left", "right"):
         roots = nodes.select(sf.col("signature_id").alias(end), sf.col("root").alias(f"{end}_root"))
         pairs = pairs.join(roots, end, "left")
-    one, other = (sf.coalesce(f"{end}_root", end) for end in ("left", "right"))
-    return pairs.where(one != other).select("left", "right")
+    left, right = (sf.coalesce(f"{end}_root", end) for end in ("left", "right"))
+    return pairs.where(left != right).select("left", "right")

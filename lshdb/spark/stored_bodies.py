@@ -1,11 +1,11 @@
-"""Bodies as the tables of a dataset have them, with their hashes; and back.
+"""Convert bodies to and from the columns of a dataset's tables, and hash them.
 
-A text, tokens, the JSON of weights, or the bytes of a vector: each is a column of its own in the
-tables ``documents`` and ``signatures``, and a body has a value in one of them. Here they are the
-fields of one structure, so that every stage takes one column of bodies, whatever the metric is.
+The tables ``documents`` and ``signatures`` have a column for each kind of body: a text, tokens, the
+JSON of weights, and the bytes of a vector. A body has a value in one of them. Here these columns
+are the fields of one structure, so that every stage takes one column of bodies for any metric.
 
-Tokens are the same column whether they had an order or were a set. Which of the two they were says
-their hash, as when a dataset is imported.
+Lists and sets of tokens share a column. The hash of the body tells them apart, as it does when a
+dataset is imported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BODY = (
     .add("vector", st.BinaryType())
     .add("hash", st.StringType())
 )
-"""The hash is that of tokens, in hexadecimal digits; null for other bodies."""
+"""``hash`` is the hash of tokens, in hexadecimal digits; null for other bodies."""
 _ARROW = {
     "text": pa.string(), "tokens": pa.list_(pa.string()), "weights": pa.string(),
     "vector": pa.binary(), "hash": pa.string(),
@@ -53,7 +53,7 @@ def content_key(name: str) -> Column:
 
 
 def hashed(signed: DataFrame, recipe: Recipe) -> DataFrame:
-    """Give signed rows bodies as tables have them, ``body_hash`` and ``content_hash``.
+    """Convert the bodies of signed rows, and add ``body_hash`` and ``content_hash``.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def hashed(signed: DataFrame, recipe: Recipe) -> DataFrame:
     -------
     DataFrame
         ``body`` is a structure with the fields ``text``, ``tokens``, ``weights`` and ``vector``;
-        hashes are hexadecimal digits. All three are null for rows that are no documents.
+        hashes are hexadecimal digits. All three columns are null for rows that are no documents.
     """
     schema = st.StructType()
     for field in signed.schema.fields:
@@ -80,34 +80,32 @@ def stored_body(columns: Iterable[str]) -> Column:
     Parameters
     ----------
     columns : iterable of str
-        Those that the row has: ``body_hash``, and of ``text``, ``tokens``, ``weights`` and
-        ``vector`` what the index keeps.
+        The columns of the row: ``body_hash``, and those of ``text``, ``tokens``, ``weights`` and
+        ``vector`` that the index keeps.
     """
-    there = {name: sf.col(name) for name in columns}
-    if "tokens" in there:
-        there["hash"] = sf.when(there["tokens"].isNotNull(), there["body_hash"])
+    present = {name: sf.col(name) for name in columns}
+    if "tokens" in present:
+        present["hash"] = sf.when(present["tokens"].isNotNull(), present["body_hash"])
     fields = ((field.name, field.dataType) for field in _BODY.fields)
     return sf.struct(
-        *(there.get(name, sf.lit(None)).cast(kind).alias(name) for name, kind in fields)
+        *(present.get(name, sf.lit(None)).cast(kind).alias(name) for name, kind in fields)
     )
 
 
 def stored_bodies(params: IndexParams, column: pa.StructArray) -> list[Any]:
-    """Return the bodies of a column that :func:`hashed` or :func:`stored_body` made."""
+    """Return the bodies in a column of :func:`hashed` or :func:`stored_body`."""
     if params.kind.is_dense:
         dtype = row_layouts(params)[-1].dtype
         return [np.frombuffer(row, dtype) for row in column.field("vector").to_pylist()]
     texts: list[Any] = column.field("text").to_pylist()
     if not column.field("text").null_count:
         return texts
-    others = zip(*(column.field(name).to_pylist() for name in ("tokens", "weights", "hash")),
-                 strict=True)  # fmt: skip
-    return [
-        _other(*other) if text is None else text for text, other in zip(texts, others, strict=True)
-    ]
+    fields = (column.field(name).to_pylist() for name in ("tokens", "weights", "hash"))
+    rows = zip(texts, *fields, strict=True)
+    return [_token_body(*values) if text is None else text for text, *values in rows]
 
 
-def _other(tokens: list[str] | None, weights: str | None, digest: str | None) -> Any:
+def _token_body(tokens: list[str] | None, weights: str | None, digest: str | None) -> Any:
     if tokens is None:
         return None if weights is None else orjson.loads(weights)
     is_list = hash_body(*raw_body(tokens)).hex() == digest
@@ -115,11 +113,12 @@ def _other(tokens: list[str] | None, weights: str | None, digest: str | None) ->
 
 
 def other_bodies(params: IndexParams, documents: DataFrame) -> DataFrame:
-    """Return (doc_id) of the documents whose bodies are not those of their hashes.
+    """Return (doc_id) of the documents whose body does not have its hash.
 
     Parameters
     ----------
     params : IndexParams
+        The parameters of the index.
     documents : DataFrame
         ``doc_id``, ``body``, ``body_hash``.
     """
@@ -146,29 +145,30 @@ def _hashed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterat
         column = batch.column("body").take(good)
         bodies, hashes = _hashed(family, column)
         contents = [
-            hash_body(*raw_body(family.content(body))) if known is None else known
-            for body, known in zip(
+            hash_body(*raw_body(family.content(body))) if signature_id is None else signature_id
+            for body, signature_id in zip(
                 bodies, batch.column("signature_id").take(good).to_pylist(), strict=True
             )  # without shingles there is no signature
         ]
         digests = pa.array([digest.hex() for digest in hashes], pa.string())
-        made = {
+        new_columns = {
             "body": _as_stored(family, column, bodies, digests),
             "body_hash": digests,
             "content_hash": pa.array([digest.hex() for digest in contents], pa.string()),
         }
         names = [*batch.schema.names, "body_hash", "content_hash"]
         columns = [
-            spread(made[name], is_good) if name in made else batch.column(name) for name in names
+            spread(new_columns[name], is_good) if name in new_columns else batch.column(name)
+            for name in names
         ]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def _hashed(family: Family, column: pa.Array) -> tuple[list[Any], list[bytes]]:
-    """Return accepted bodies, as they are stored, and their hashes.
+    """Return accepted bodies as they are stored, and their hashes.
 
-    A vector is stored as its content. Spark gives the tokens of a map in any order: they are sorted
-    here, so that the same weights have the same hash when they come again.
+    A vector is stored as its content. The tokens of a map of Spark come in any order: they are
+    sorted here, so that equal weights always have the same hash.
     """
     bodies = bodies_of(column)
     if family.params.kind.is_dense:
@@ -187,18 +187,18 @@ def _are_weights(column: pa.Array) -> bool:
 def _as_stored(
     family: Family, column: pa.Array, bodies: list[Any], digests: pa.Array
 ) -> pa.StructArray:
-    """Return accepted bodies of one column in the fields of :data:`_BODY`."""
-    found: dict[str, Any] = {}
+    """Return the accepted bodies of a column in the fields of :data:`_BODY`."""
+    fields: dict[str, Any] = {}
     if family.params.kind.is_dense:
-        found["vector"] = pa.array([raw_body(body)[1] for body in bodies], pa.binary())
+        fields["vector"] = pa.array([raw_body(body)[1] for body in bodies], pa.binary())
     elif pa.types.is_string(column.type):
-        found["text"] = column
+        fields["text"] = column
     elif _are_weights(column):
-        found["weights"] = pa.array([raw_body(body)[1].decode() for body in bodies], pa.string())
+        fields["weights"] = pa.array([raw_body(body)[1].decode() for body in bodies], pa.string())
     else:
-        found["tokens"], found["hash"] = pa.array(bodies, _ARROW["tokens"]), digests
+        fields["tokens"], fields["hash"] = pa.array(bodies, _ARROW["tokens"]), digests
     arrays = [
-        found[name] if name in found else pa.nulls(len(bodies), kind)
+        fields[name] if name in fields else pa.nulls(len(bodies), kind)
         for name, kind in _ARROW.items()
     ]
     return pa.StructArray.from_arrays(arrays, names=list(_ARROW))
