@@ -20,7 +20,6 @@ DONE = 0.01
 CEILINGS = {
     "clusters": 0.02,
     "search": 0.04,
-    "spark": 0.12,
     "storage": 0.05,
 }
 """Largest shares of the rooms that have not been gone through: these go down, to ``DONE``."""

@@ -1,12 +1,12 @@
-"""Rows of a data frame -> one batch of a dataset: what ``ingest/pipeline.py`` does, in data frames.
+"""Rows of a data frame -> one batch of a dataset: the steps of ``ingest/pipeline.py``.
 
-    stage      the signed rows, so that nothing is signed twice, and what follows sees the same rows
-    classify   against the documents of the dataset by key: added, replaced, unchanged
-    number     documents and new contents, in the order of their age, whatever the partitions are
+    stage      the signed rows, so that nothing is signed twice, and every step sees the same rows
+    classify   by key, against the documents of the dataset: added, replaced, unchanged
+    number     documents and new contents, in the order of their age, for any partitions
     write      documents, signatures, postings, released signatures, rejected rows; one commit
 
-A number is the offset of its partition and the place in there. The driver sees counts only, and the
-paths of files.
+A number is the offset of its partition plus the place in the partition. The driver sees only counts
+and the paths of files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lshdb.spark.signing import Recipe, mapped
 from lshdb.spark.stored_bodies import content_key, hashed, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp, timestamp_after
 
-__all__ = ["Batch", "add_signed", "next_batch", "release"]
+__all__ = ["NextBatch", "add_signed", "next_batch", "release"]
 
 _BODIES = ("text", "tokens", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """The batch that a change will be: its number, and when it began."""
+class NextBatch:
+    """The batch of a change: its number, and the time at which it began."""
 
     batch_id: int
     started_at: str
@@ -56,44 +56,46 @@ class Batch:
         }  # fmt: skip
 
 
-def next_batch(dataset: Dataset) -> Batch:
+def next_batch(dataset: Dataset) -> NextBatch:
     """Return the batch after the last one."""
     rows = dataset.table("batches").to_pyarrow_table(columns=["batch_id", "started_at"])
     last = max(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True),
                default=(0, None))  # fmt: skip
-    return Batch(last[0] + 1, timestamp_after(last[1]))
+    return NextBatch(last[0] + 1, timestamp_after(last[1]))
 
 
 def add_signed(
     frames: Frames, recipe: Recipe, signed: DataFrame, *, source: str, night: str, run: str
 ) -> tuple[AddResult, Dataset]:
-    """Commit signed rows as one batch, and return what it did, and the new state.
+    """Commit signed rows as one batch; return the result and the new state.
 
     Parameters
     ----------
     frames : Frames
-        Of the newest state.
+        The tables of the newest state.
     recipe : Recipe
+        How the rows were signed.
     signed : DataFrame
         As :func:`lshdb.spark.signing.signed` returns it.
     source, night : str
         Recorded with the batch.
     run : str
-        Under which rows are staged.
+        The name under which rows are staged.
 
     Raises
     ------
     LockedError
         Another writer has committed meanwhile; nothing has changed.
     """
-    begun = time.perf_counter()
+    start = time.perf_counter()
     batch = next_batch(frames.dataset)
     numbered = hashed(signed, recipe).withColumn("row_id", sf.monotonically_increasing_id())
     every = frames.staged(numbered, run)
-    known = frames.staged(_classified(frames, every, recipe.params), run)
-    counts = {f"n_{row['state']}": row["count"] for row in known.groupBy("state").count().collect()}
+    classified = frames.staged(_classified(frames, every, recipe.params), run)
+    states = classified.groupBy("state").count().collect()
+    counts = {f"n_{row['state']}": row["count"] for row in states}
     counts["n_rejected"] = every.count() - sum(counts.values())
-    changed = frames.staged(_resolved(frames, known.where("state <> 'unchanged'")), run)
+    changed = frames.staged(_resolved(frames, classified.where("state <> 'unchanged'")), run)
     n_released, n_short = _count(changed, counts)
     is_text = recipe.params.kind.body == "text"
     change = Change(frames.dataset)
@@ -118,23 +120,23 @@ def add_signed(
         change.new["rejected"] = frames.write("rejected", rejected)
     change.new["batches"] = frames.write_row("batches", batch.row(source, counts))
     if night:
-        named = {"add_id": batch.batch_id, "name": night}
-        change.new["nights"] = frames.write_row("nights", named)
+        row = {"add_id": batch.batch_id, "name": night}
+        change.new["nights"] = frames.write_row("nights", row)
     index = dict(frames.dataset.commit.index)
     index["next_doc_id"] += counts.get("n_added", 0)
     dataset = change.commit("add", index=index)
     names = ("added", "replaced", "unchanged", "copies", "rejected")
-    done = AddResult(**{name: counts.get(f"n_{name}", 0) for name in names})
-    done.short = n_short if is_text else 0
-    done.batches.append(batch.batch_id)
-    done.seconds = time.perf_counter() - begun
-    return done, dataset
+    result = AddResult(**{name: counts.get(f"n_{name}", 0) for name in names})
+    result.short = n_short if is_text else 0
+    result.batches.append(batch.batch_id)
+    result.seconds = time.perf_counter() - start
+    return result, dataset
 
 
 def _classified(frames: Frames, every: DataFrame, params: IndexParams) -> DataFrame:
-    """Say of each document whether its key and its content are there, in the order of their age.
+    """Return the documents, the oldest first, with their state and what the dataset has of them.
 
-    Of a key that comes twice, the first one counts, as ``signing.py`` has it.
+    If a key comes twice, the first row counts, as in ``document_rows.py``.
     """
     names = ("row_id", "key", "place", "n_shingles", "body_hash", "content_hash")
     content = sf.coalesce(sf.col("signature_id"), sf.lit(b""))
@@ -149,31 +151,31 @@ def _classified(frames: Frames, every: DataFrame, params: IndexParams) -> DataFr
         sf.col("body_hash").alias("old_body"), sf.col("content_hash").alias("old_content"),
     )  # fmt: skip
     contents = stored.where("signature_id IS NOT NULL").select(
-        "content_hash", sf.col("signature_id").alias("known")
+        "content_hash", sf.col("signature_id").alias("stored_signature")
     )
-    found = first.join(old, "key", "left")
+    documents = first.join(old, "key", "left")
     is_same = sf.col("old_body") == sf.col("body_hash")
     if not has_order(params):
         same = _same_tokens(turned, stored, params).withColumn("has_same", sf.lit(True))
-        found, is_same = found.join(same, "row_id", "left"), is_same | sf.col("has_same")
+        documents = documents.join(same, "row_id", "left")
+        is_same |= sf.col("has_same")
     state = (
         sf.when(sf.col("doc_id").isNull(), "added").when(is_same, "unchanged").otherwise("replaced")
     )
-    found = found.withColumn("state", state)
-    found = found.join(contents.distinct(), "content_hash", "left")
-    sorted_ = found.orderBy(age())
-    return sorted_.withColumns(
+    documents = documents.withColumn("state", state)
+    documents = documents.join(contents.distinct(), "content_hash", "left").orderBy(age())
+    return documents.withColumns(
         {"part": sf.spark_partition_id(), "at": sf.monotonically_increasing_id()}
     )
 
 
 def _same_tokens(rows: DataFrame, stored: DataFrame, params: IndexParams) -> DataFrame:
-    """Return (row_id) of the rows whose tokens are those of their key's document, reordered."""
+    """Return (row_id) of the rows that have the tokens of the stored document in another order."""
     tokens = stored.where("tokens IS NOT NULL")
     old = tokens.select("key", stored_body(stored.columns).alias("before"))
     new = rows.where("body.tokens IS NOT NULL").select("key", "row_id", "body")
-    both = new.join(old, "key").where("before.hash <> body.hash")
-    return both.mapInArrow(mapped(_same_batches, params), "row_id bigint")
+    pairs = new.join(old, "key").where("before.hash <> body.hash")
+    return pairs.mapInArrow(mapped(_same_batches, params), "row_id bigint")
 
 
 def _same_batches(
@@ -199,46 +201,47 @@ def _number(rows: DataFrame, first: int, name: str) -> DataFrame:
     offsets = rows.sparkSession.createDataFrame(starts, "part int, start bigint")
     turn = sf.row_number().over(Window.partitionBy("part").orderBy("at"))
     placed = rows.select("row_id", "part", (turn - 1).alias("turn"))
-    found = placed.join(sf.broadcast(offsets), "part")
-    return found.select("row_id", (sf.col("start") + sf.col("turn")).alias(name))
+    number = (sf.col("start") + sf.col("turn")).alias(name)
+    return placed.join(sf.broadcast(offsets), "part").select("row_id", number)
 
 
 def _resolved(frames: Frames, changed: DataFrame) -> DataFrame:
-    """Give documents and contents that are new their numbers."""
+    """Give numbers to new documents and new contents."""
     turn = sf.row_number().over(Window.partitionBy("content_hash").orderBy("part", "at"))
-    fresh = changed.where("n_shingles > 0 AND known IS NULL").withColumn("turn", turn)
-    fresh = fresh.where("turn = 1")
+    fresh = changed.where("n_shingles > 0 AND stored_signature IS NULL")
+    fresh = fresh.withColumn("turn", turn).where("turn = 1")
     n_signatures = frames.dataset.commit.counts["signatures"]
     numbers = fresh.select("row_id", "content_hash").join(
         _number(fresh, n_signatures, "number"), "row_id"
     )
     next_doc_id = frames.dataset.commit.index["next_doc_id"]
     added = _number(changed.where("state = 'added'"), next_doc_id, "new_doc_id")
-    found = (
+    documents = (
         changed.join(added, "row_id", "left")
         .join(numbers.select("row_id", sf.lit(True).alias("is_first")), "row_id", "left")
         .join(numbers.select("content_hash", "number"), "content_hash", "left")
     )
-    found = found.withColumns(
+    documents = documents.withColumns(
         {
             "doc_id": sf.coalesce("doc_id", "new_doc_id"),
-            "signature_id": sf.coalesce("known", "number"),
+            "signature_id": sf.coalesce("stored_signature", "number"),
             "is_new": sf.coalesce("is_first", sf.lit(False)),
         }
     )
     left = sf.col("old_signature").isNotNull() & ~sf.col("old_signature").eqNullSafe(
         sf.col("signature_id")
     )
-    found = found.withColumn("released", sf.when(left, sf.col("old_signature")))
-    return found.drop("new_doc_id", "is_first", "place", "body_hash")
+    documents = documents.withColumn("released", sf.when(left, sf.col("old_signature")))
+    return documents.drop("new_doc_id", "is_first", "place", "body_hash")
 
 
 def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
-    """Count the documents that share the signature of an identical content, as ``n_copies``.
+    """Set ``n_copies``, the documents that share the signature of an identical content.
 
-    Return how many left a signature, and how many have a text of one shingle at most.
+    Return the number of documents that left a signature, and of those with at most one shingle.
     """
-    same = (sf.col("old_content") == sf.col("content_hash")) & sf.col("known").isNotNull()
+    is_same = sf.col("old_content") == sf.col("content_hash")
+    same = is_same & sf.col("stored_signature").isNotNull()
     (row,) = changed.agg(
         sf.count("signature_id").alias("signed"),
         sf.count_if(sf.col("is_new")).alias("new"),
@@ -251,13 +254,13 @@ def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
 
 
 def _documents(
-    every: DataFrame, changed: DataFrame, batch: Batch, params: IndexParams
+    every: DataFrame, changed: DataFrame, batch: NextBatch, params: IndexParams
 ) -> DataFrame:
     """Return the rows of documents that are new or have another body."""
-    n_unassigned = sf.lit(0 if params.kind.is_dense else None)  # those of texts: not counted here
+    n_unassigned = sf.lit(0 if params.kind.is_dense else None)  # not counted for texts
     rows = changed.select("row_id", "key", "doc_id", "signature_id", "added_at", "content_hash")
     bodies = every.select("row_id", "body", "body_hash", "n_shingles", "n_chars")
-    found = bodies.join(rows, "row_id").withColumns(
+    documents = bodies.join(rows, "row_id").withColumns(
         {
             "source": sf.lit(""),  # a row has no place in a file
             "batch_id": sf.lit(batch.batch_id).cast("bigint"),
@@ -267,11 +270,11 @@ def _documents(
             **{name: _kept(name, is_kept=params.keeps_texts) for name in _BODIES},
         }
     )
-    return found.repartitionByRange("doc_id").sortWithinPartitions("doc_id")
+    return documents.repartitionByRange("doc_id").sortWithinPartitions("doc_id")
 
 
 def _kept(name: str, *, is_kept: bool) -> Column:
-    """Return a field of bodies, or null where the index does not keep them."""
+    """Return a field of bodies, or null if the index does not keep it."""
     field = sf.col(f"body.{name}")
     return field if is_kept else sf.when(sf.lit(False), field)
 
@@ -291,19 +294,22 @@ def _postings(new: DataFrame) -> DataFrame:
     return new.select(sf.explode(keys).alias("bucket_key"), sf.col("number").alias("signature_id"))
 
 
-def release(frames: Frames, change: Change, left: DataFrame, batch: Batch) -> None:
-    """Record which signatures documents have left.
+def release(frames: Frames, change: Change, left: DataFrame, batch: NextBatch) -> None:
+    """Record the signatures that documents have left.
 
     Parameters
     ----------
     frames : Frames
+        The tables.
     change : Change
+        Gets the new rows of the table ``releases``.
     left : DataFrame
         ``row_id``, ``part``, ``at``, and the signature as ``released``.
-    batch : Batch
+    batch : NextBatch
+        The batch of the change.
     """
     files = frames.dataset.files("releases")
-    last = max((one.file.highs["release_id"] for one in files), default=0)
+    last = max((stored.file.highs["release_id"] for stored in files), default=0)
     rows = left.join(_number(left, last + 1, "release_id"), "row_id").select(
         "release_id", sf.col("released").alias("signature_id"),
         sf.lit(batch.batch_id).cast("bigint").alias("batch_id"),

@@ -1,9 +1,9 @@
-"""The tables of a dataset as data frames of Spark, and data frames as new files of a table.
+"""Read the tables of a dataset as data frames of Spark, and write data frames as new files.
 
-Spark knows nothing of Delta's log here: it reads the files that the log names, and what it writes
-is committed by the driver. New files come into a folder of their own inside their table, by Spark's
-committer, which moves the output of one attempt of each task there. So a task that is lost, retried
-or done twice leaves no file that would be found.
+Spark does not read Delta's log here: it reads the files that the log names, and the driver commits
+the files that it writes. New files go to a folder of their own inside the folder of the table.
+Spark's committer moves the output of one attempt of each task there, so a task that is lost,
+retried or run twice leaves no further file.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _WRITING = {
 
 
 def spark_path(path: str) -> str:
-    """Return a path as Spark understands it, whatever its default file system is."""
+    """Return a path that Spark reads the same way for any default file system."""
     return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 
 def stage_id(number: Column) -> Column:
-    """Return the number of a signature as an id of 16 bytes, as the stages have; in its order."""
+    """Return the number of a signature as an id of 16 bytes, for the stages; in the same order."""
     return sf.to_binary(sf.lpad(sf.hex(number), 32, "0"), sf.lit("hex"))
 
 
 def _place(name: str, path: str) -> str:
-    """Return the path of a file inside its table from the one that Spark gives."""
+    """Return the path of a file inside its table, from its path in Spark."""
     return path.rpartition(f"/{name}/")[2]
 
 
@@ -65,18 +65,20 @@ class Frames:
     Attributes
     ----------
     spark : SparkSession
+        Reads and writes them.
     dataset : Dataset
+        The state.
     """
 
     spark: SparkSession
     dataset: Dataset
 
     def read(self, name: str, *, ranges: Iterable[int] | None = None) -> DataFrame:
-        """Return a table, or of the postings only some ranges."""
+        """Return a table; for postings, optionally only some ranges."""
         return self._read_files(name, self.dataset.files(name, ranges=ranges))
 
     def postings_of(self, keys: DataFrame) -> DataFrame:
-        """Return the postings of some buckets; reads only the ranges in which they lie.
+        """Return the postings of buckets; read only their ranges.
 
         Parameters
         ----------
@@ -84,12 +86,12 @@ class Frames:
             A column ``bucket_key``; read twice.
         """
         shift = self.dataset.commit.posting_shift
-        met = keys.select(sf.shiftright("bucket_key", shift).alias(RANGE)).distinct().collect()
-        postings = self.read("postings", ranges=[row[RANGE] for row in met])
+        ranges = keys.select(sf.shiftright("bucket_key", shift).alias(RANGE)).distinct().collect()
+        postings = self.read("postings", ranges=[row[RANGE] for row in ranges])
         return postings.join(keys.select("bucket_key").distinct(), "bucket_key", "left_semi")
 
     def signatures_of(self, numbers: DataFrame) -> DataFrame:
-        """Return the rows of some signatures; reads only the files in which they lie.
+        """Return the rows of signatures; read only their files.
 
         Parameters
         ----------
@@ -97,18 +99,18 @@ class Frames:
             A column ``signature_id``; read twice.
         """
         files = sorted(
-            self.dataset.files("signatures"), key=lambda one: one.file.lows["signature_id"]
+            self.dataset.files("signatures"), key=lambda stored: stored.file.lows["signature_id"]
         )
         if len(files) > 1:
-            lows = sf.array(*(sf.lit(one.file.lows["signature_id"]) for one in files))
+            lows = sf.array(*(sf.lit(stored.file.lows["signature_id"]) for stored in files))
             at = sf.size(sf.filter(lows, lambda low: low <= sf.col("signature_id"))) - 1
-            met = numbers.select(at.alias("at")).distinct().collect()
-            files = [files[row["at"]] for row in met]
+            places = numbers.select(at.alias("at")).distinct().collect()
+            files = [files[row["at"]] for row in places]
         rows = self._read_files("signatures", files)
         return rows.join(numbers.select("signature_id").distinct(), "signature_id", "left_semi")
 
     def write(self, name: str, rows: DataFrame) -> list[NewFile]:
-        """Write rows as new files of a table, and describe them; no log names them yet."""
+        """Write rows as new files of a table, and describe them; they are not committed yet."""
         names = self._names(name)
         folder = f"{self.dataset.path}/{name}/spark-{uuid.uuid4()}"
         if name == "postings":
@@ -135,37 +137,39 @@ class Frames:
     def replace(
         self, change: Change, name: str, gone: DataFrame, new: DataFrame | None = None
     ) -> None:
-        """Take rows out of a table, and put others in; files without such rows stay as they are.
+        """Remove rows from a table and add others; files without removed rows stay as they are.
 
         Parameters
         ----------
         change : Change
+            Gets the files to add and to remove.
         name : str
             A table with a column ``doc_id``.
         gone : DataFrame
-            A column ``doc_id``; read twice.
+            The rows to remove: a column ``doc_id``; read twice.
         new : DataFrame, optional
+            The rows to add.
         """
-        files = {one.file.path: one for one in self.dataset.files(name)}
-        made = [] if new is None else self.write(name, new)
+        files = {stored.file.path: stored for stored in self.dataset.files(name)}
+        new_files = [] if new is None else self.write(name, new)
         if files:
             rows = self.read(name).select("doc_id", sf.col("_metadata.file_path").alias("path"))
-            met = rows.join(gone, "doc_id", "left_semi").select("path").distinct().collect()
-            touched = [files[_place(name, row["path"])] for row in met]
+            paths = rows.join(gone, "doc_id", "left_semi").select("path").distinct().collect()
+            touched = [files[_place(name, row["path"])] for row in paths]
             if touched:
-                kept = self._read_files(name, touched).join(gone, "doc_id", "left_anti")
-                made += self.write(name, kept.sort("doc_id"))
-                change.gone.setdefault(name, set()).update(one.file.path for one in touched)
-        change.new.setdefault(name, []).extend(made)
+                rest = self._read_files(name, touched).join(gone, "doc_id", "left_anti")
+                new_files += self.write(name, rest.sort("doc_id"))
+                change.gone.setdefault(name, set()).update(stored.file.path for stored in touched)
+        change.new.setdefault(name, []).extend(new_files)
 
     def staged(self, rows: DataFrame, run: str) -> DataFrame:
-        """Write rows beside the tables and read them again: they are fixed from then on."""
+        """Write rows beside the tables and return the stored rows, which do not change."""
         folder = spark_path(f"{self.dataset.path}/_staging/{run}/{uuid.uuid4()}")
         rows.write.parquet(folder)
         return self.spark.read.schema(rows.schema).parquet(folder)
 
     def unstage(self, run: str) -> None:
-        """Remove what was staged under a name; what stays behind harms nobody."""
+        """Remove the rows staged under a name; errors are ignored, as leftovers do no harm."""
         folder = f"{self.dataset.path}/_staging/{run}"
         if "://" not in folder:
             shutil.rmtree(folder, ignore_errors=True)
@@ -181,7 +185,7 @@ class Frames:
     def _columns(self, name: str) -> dict[str, str]:
         """Return the columns of a table's files, and their types."""
         schema = arrow_schema(name, self.dataset.commit.parameters["metric"])
-        kinds = {one.name: _TYPES.get(str(one.type), _LISTS) for one in schema}
+        kinds = {field.name: _TYPES.get(str(field.type), _LISTS) for field in schema}
         return {key: kind for key, kind in kinds.items() if key != RANGE}
 
     def _names(self, name: str) -> list[str]:
@@ -191,37 +195,37 @@ class Frames:
         return ", ".join(f"`{key}` {kind}" for key, kind in self._columns(name).items())
 
     def _read_files(self, name: str, files: Iterable[StoredFile]) -> DataFrame:
-        paths = [spark_path(one.uri) for one in files]
+        paths = [spark_path(stored.uri) for stored in files]
         if not paths:
             return self.spark.createDataFrame([], self._schema(name))
         return self.spark.read.schema(self._schema(name)).parquet(*paths)
 
     def _described(self, name: str, folder: str) -> list[NewFile]:
-        """Return what the log will say of the files in a folder; empty ones are left out."""
+        """Return descriptions for the log of the files in a folder, except empty ones."""
         table = local_folder(f"{self.dataset.path}/{name}")
         if table is not None:
             paths = sorted(Path(folder).rglob("*.parquet"))
             names = [path.relative_to(table).as_posix() for path in paths]
-            files = [described_file(table, one, _partition(one)) for one in names]
-            return [one for one in files if one.n_rows]
-        return self._described_elsewhere(name, folder)
+            files = [described_file(table, path, _partition(path)) for path in names]
+            return [file for file in files if file.n_rows]
+        return self._described_by_spark(name, folder)
 
-    def _described_elsewhere(self, name: str, folder: str) -> list[NewFile]:
-        """Return the same by a job of Spark."""
+    def _described_by_spark(self, name: str, folder: str) -> list[NewFile]:
+        """Describe the files of a folder that only Spark reaches."""
         numbers = [key for key, kind in self._columns(name).items() if kind == "bigint"]
-        found = self.spark.read.schema(self._schema(name)).parquet(spark_path(folder))
-        files = found.groupBy(
+        rows = self.spark.read.schema(self._schema(name)).parquet(spark_path(folder))
+        groups = rows.groupBy(
             sf.col("_metadata.file_path").alias("path"), sf.col("_metadata.file_size").alias("size")
         ).agg(
             sf.count("*").alias("n"),
-            *(sf.min(one).alias(f"min {one}") for one in numbers),
-            *(sf.max(one).alias(f"max {one}") for one in numbers),
+            *(sf.min(column).alias(f"min {column}") for column in numbers),
+            *(sf.max(column).alias(f"max {column}") for column in numbers),
         )
-        made = []
-        for row in files.collect():
+        files = []
+        for row in groups.collect():
             path = _place(name, row["path"])
-            lows: dict[str, Any] = {one: row[f"min {one}"] for one in numbers}
-            lows = {one: low for one, low in lows.items() if low is not None}
-            highs = {one: row[f"max {one}"] for one in lows}
-            made.append(NewFile(path, row["size"], row["n"], _partition(path), lows, highs))
-        return sorted(made, key=lambda one: one.path)
+            lows: dict[str, Any] = {column: row[f"min {column}"] for column in numbers}
+            lows = {column: low for column, low in lows.items() if low is not None}
+            highs = {column: row[f"max {column}"] for column in lows}
+            files.append(NewFile(path, row["size"], row["n"], _partition(path), lows, highs))
+        return sorted(files, key=lambda file: file.path)

@@ -1,12 +1,12 @@
-"""An index in a dataset, which Spark adds to and asks.
+"""An index in a dataset: Spark adds documents to it and answers questions from it.
 
-The tables are those of ``docs/format-spark.md``. The stages are the ones of a data frame
-(``signing.py`` to ``expansion.py``); their ids of 16 bytes are the numbers of signatures here. A
-night reads the keys and hashes of all documents, and of postings, signatures and bodies those that
-its buckets touch.
+``docs/format-spark.md`` describes the tables. The stages are those of a data frame (``signing.py``
+to ``expansion.py``); here, their ids of 16 bytes are the numbers of signatures. The add of a night
+reads the keys and hashes of all documents, and only the postings, signatures and bodies of the
+buckets that it shares.
 
-Limits: an unchanged document does not get a new ``last_seen_at``. A set of tokens cannot come in by
-a data frame, which has no type for it.
+Limits: an unchanged document does not get a new ``last_seen_at``. Sets of tokens cannot be added,
+because a data frame has no type for them.
 """
 
 from __future__ import annotations
@@ -63,19 +63,21 @@ from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
-__all__ = ["Index"]
+__all__ = ["DatasetIndex", "Index"]
 
 
-class Index:
-    """A persistent near-duplicate index, as a dataset of tables.
+class DatasetIndex:
+    """A persistent near-duplicate index, as a dataset of tables; its public name is ``Index``.
 
-    Made by :meth:`create` and :meth:`open`. Every method reads the newest state. Of two writers,
-    the one that commits second gets a LockedError, and nothing of its change is seen.
+    Use :meth:`create` or :meth:`open`. Every method reads the newest state. Of two writers, the one
+    that commits second gets a LockedError, and its change has no effect.
 
     Attributes
     ----------
     path : str
+        The folder, or its URI.
     params : IndexParams
+        The parameters.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Index:
         documents: int = 1_000_000,
         options: Mapping[str, str] | None = None,
         **parameters: Unpack[Parameters],
-    ) -> Index:
+    ) -> DatasetIndex:
         """Create an empty index.
 
         Parameters
@@ -110,7 +112,7 @@ class Index:
         tokenizer : Tokenizer or str, optional
             As for :meth:`lshdb.Index.create`.
         documents : int
-            How many you expect. Postings are cut into ranges of some million each.
+            How many you expect. Postings are cut into ranges of a million at most.
         options : mapping, optional
             How deltalake reaches the path (``storage_options``).
         **parameters
@@ -119,12 +121,12 @@ class Index:
         Raises
         ------
         IndexExistsError
-            Something is there already.
+            The folder holds something else.
         ParameterError, DatabaseError
         """
         check_parameters("Index.create", parameters, "spark", "tokenizer", "documents", "options")
-        given = given_tokenizer(tokenizer)
-        recorded = "" if given is None else given.recorded
+        split = given_tokenizer(tokenizer)
+        recorded = "" if split is None else split.recorded
         params = CreateOptions(**parameters, tokenizer=recorded).params()
         refuse_passages(params)
         index = {
@@ -150,26 +152,26 @@ class Index:
         tokenizer: Tokenizer | str | None = None,
         options: Mapping[str, str] | None = None,
         **expected: Unpack[ExpectedParameters],
-    ) -> Index:
-        """Open the dataset that :meth:`create` or ``lshdb export --format delta`` made.
+    ) -> DatasetIndex:
+        """Open a dataset of :meth:`create` or ``lshdb export --format delta``.
 
         Parameters
         ----------
         path, spark, tokenizer, options
             As for :meth:`create`.
         **expected
-            Parameters that it must have, by name.
+            Parameters that the index must have, by name.
 
         Raises
         ------
         IndexNotFoundError, FormatError, DamageError, DatabaseError
         ParameterMismatchError
-            It was made with other parameters than those expected.
+            It has other parameters than those expected.
         """
         dataset = Dataset.open(path, options=options)
-        given = given_tokenizer(tokenizer)
-        wanted = {**expected, **({} if given is None else {"tokenizer": given.recorded})}
-        check_expected(path, IndexParams(**dataset.commit.parameters), wanted, facts={})
+        split = given_tokenizer(tokenizer)
+        required = {**expected, **({} if split is None else {"tokenizer": split.recorded})}
+        check_expected(path, IndexParams(**dataset.commit.parameters), required, facts={})
         own = tokenizer if isinstance(tokenizer, Tokenizer) else None
         return cls(_session(spark), dataset, own)
 
@@ -185,8 +187,7 @@ class Index:
     ) -> AddResult:
         """Add the documents of a data frame, or replace those whose text has changed.
 
-        One commit: all of it, or nothing. Rows that are no documents come into the table
-        ``rejected``.
+        One commit adds all of them. Rows that are no documents go to the table ``rejected``.
 
         Parameters
         ----------
@@ -195,7 +196,8 @@ class Index:
         key, text : str
             Columns of keys, and of texts or other bodies. Texts of several columns are joined.
         order : str, optional
-            The column by which one document is older than another; then, and by default, by key.
+            The column by which one document is older than another. Of equals, and by default, the
+            document with the smaller key is older.
         source, night : str
             Recorded with the batch.
 
@@ -204,19 +206,19 @@ class Index:
         LockedError
             Another writer has committed meanwhile; repeat the add.
         ParameterError
-            There is no such column, or its values can be no bodies.
+            A column is missing, or of a type that cannot be read.
         """
         recipe = self._recipe()
         rows = signed(df, recipe, key=key, body=text, order=order)
         run = str(uuid.uuid4())
         frames = self._frames()
         try:
-            done, self._dataset = add_signed(
+            result, self._dataset = add_signed(
                 frames, recipe, rows, source=source, night=night, run=run
             )
         finally:
             frames.unstage(run)
-        return done
+        return result
 
     def remove(self, keys: str | Iterable[str]) -> RemoveResult:
         """Remove documents by key, in one commit.
@@ -224,34 +226,35 @@ class Index:
         Parameters
         ----------
         keys : str or iterable of str
+            Their keys.
 
         Raises
         ------
         LockedError
             Another writer has committed meanwhile; nothing has changed.
         """
-        given = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
-        wanted = list(dict.fromkeys(check_key("a key", one) for one in given))
+        items = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
+        names = list(dict.fromkeys(check_key("a key", item) for item in items))
         frames = self._frames()
-        asked = frames.spark.createDataFrame([(one,) for one in wanted], "key string")
+        rows = frames.spark.createDataFrame([(name,) for name in names], "key string")
         stored = frames.read("documents").select("key", "doc_id", "signature_id")
         run = str(uuid.uuid4())
         try:
-            gone = stored.join(sf.broadcast(asked), "key").orderBy("doc_id")
+            gone = stored.join(sf.broadcast(rows), "key").orderBy("doc_id")
             gone = gone.withColumns(
                 {"part": sf.spark_partition_id(), "at": sf.monotonically_increasing_id()}
             )
             gone = frames.staged(gone.withColumn("row_id", sf.col("doc_id")), run)
-            there = {row["key"] for row in gone.select("key").collect()}
-            result = RemoveResult(len(there), [one for one in wanted if one not in there])
-            if there:
+            removed = {row["key"] for row in gone.select("key").collect()}
+            result = RemoveResult(len(removed), [name for name in names if name not in removed])
+            if removed:
                 batch = next_batch(frames.dataset)
                 change = Change(frames.dataset)
-                for name in ("documents", "fields"):
-                    frames.replace(change, name, gone.select("doc_id"))
+                for table in ("documents", "fields"):
+                    frames.replace(change, table, gone.select("doc_id"))
                 left = gone.where("signature_id IS NOT NULL")
                 release(frames, change, left.withColumnRenamed("signature_id", "released"), batch)
-                row = batch.row("", {"n_removed": len(there)})
+                row = batch.row("", {"n_removed": len(removed)})
                 change.new["batches"] = frames.write_row("batches", row)
                 self._dataset = change.commit("remove")
                 result.batches.append(batch.batch_id)
@@ -272,10 +275,10 @@ class Index:
         Parameters
         ----------
         threshold : float, optional
-            Least similarity; that of the index by default.
+            The lowest similarity; that of the index by default.
         since : int, optional
-            Only pairs with a document of this batch or a later one. Reads the postings, signatures
-            and texts that the buckets of these documents touch.
+            Return only pairs with a document of this batch or a later one; read only the postings,
+            signatures and texts of the buckets of these documents.
         verify, max_bucket : optional
             As for :func:`lshdb.spark.pairs`.
 
@@ -284,10 +287,10 @@ class Index:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        asked = _Question(self, frames, threshold, verify, max_bucket)
+        search = _StateSearch(self, frames, threshold, verify, max_bucket)
         documents = _documents(frames)
         if since is None:
-            return asked.pairs(self._live_postings(frames), documents, None)
+            return search.pairs(self._live_postings(frames), documents, None)
         newest = next_batch(frames.dataset).batch_id - 1
         if type(since) is not int or not 1 <= since <= newest:
             raise ParameterError(
@@ -300,7 +303,7 @@ class Index:
             mapped(_keyed_batches, self.params), "bucket_key bigint"
         )
         postings = _live_ones(frames, documents, persisted(frames.postings_of(persisted(keys))))
-        return asked.pairs(postings, documents, (numbers, new.select("key")))
+        return search.pairs(postings, documents, (numbers, new.select("key")))
 
     def clusters(
         self,
@@ -313,7 +316,7 @@ class Index:
     ) -> DataFrame:
         """Return the clusters of near-duplicate documents: cluster, size, key.
 
-        Computed from all pairs. The stored edges and clusters of an exported index are not used.
+        They are computed from all pairs, not from the stored edges of an exported index.
 
         Parameters
         ----------
@@ -346,8 +349,9 @@ class Index:
         Parameters
         ----------
         keep : {"first", "last", "longest", "shortest"}
+            The document to keep.
         only : {"all", "keep", "drop"}
-            Which decisions to give.
+            Which decisions to return.
         threshold, verify, max_bucket
             As for :meth:`pairs`.
 
@@ -383,9 +387,10 @@ class Index:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        asked = _Question(self, frames, threshold, verify, max_bucket)
-        found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
-        return lost_pairs(verified(found, hidden.by), _shown(frames.read("documents")), hidden)
+        search = _StateSearch(self, frames, threshold, verify, max_bucket)
+        pairs, hidden = search.candidates(self._live_postings(frames), _documents(frames), None)
+        documents = _stage_documents(frames.read("documents"))
+        return lost_pairs(verified(pairs, hidden.by), documents, hidden)
 
     def _graph(
         self,
@@ -395,16 +400,17 @@ class Index:
         *,
         are_all: bool = True,
     ) -> DocumentGraph:
-        """Compute the pairs of the newest state, or as many as connect all, and connect them."""
+        """Compute the pairs of the newest state, or enough of them, and their components."""
         frames = self._frames()
-        asked = _Question(self, frames, threshold, verify, max_bucket)
-        found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
-        by, held = hidden.by, persisted(_shown(frames.read("documents")))
-        edges = cut(verified(found, by)) if are_all else spanning_pairs(found, by)
-        return DocumentGraph(self.params, asked.method, held, edges, components(edges), hidden)
+        search = _StateSearch(self, frames, threshold, verify, max_bucket)
+        pairs, hidden = search.candidates(self._live_postings(frames), _documents(frames), None)
+        by, documents = hidden.by, persisted(_stage_documents(frames.read("documents")))
+        edges = cut(verified(pairs, by)) if are_all else spanning_pairs(pairs, by)
+        nodes = components(edges)
+        return DocumentGraph(self.params, search.method, documents, edges, nodes, hidden)
 
     def _live_postings(self, frames: Frames) -> DataFrame:
-        """Return the postings of signatures that a document has, without the content band."""
+        """Return the postings of signatures with a document, without the content band."""
         postings = frames.read("postings").where(NOT_CONTENT_SQL)
         if frames.dataset.commit.counts["releases"]:
             live = _documents(frames).select("signature_id").distinct()
@@ -425,8 +431,8 @@ class Index:
         Parameters
         ----------
         df : DataFrame
-            A document in each row, of the bodies that the index holds. Rows that are no documents
-            are left out.
+            A document in each row, with the kind of body that the index holds. Rows that are no
+            documents are left out.
         key, text, threshold, verify
             As for :meth:`add` and :meth:`pairs`.
 
@@ -440,32 +446,32 @@ class Index:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        asked = _Question(self, frames, threshold, verify, None)
-        rows = signed(df, asked.recipe, key=key, body=text)
-        rows = persisted(hashed(rows.where("signature_id IS NOT NULL"), asked.recipe))
+        search = _StateSearch(self, frames, threshold, verify, None)
+        rows = signed(df, search.recipe, key=key, body=text)
+        rows = persisted(hashed(rows.where("signature_id IS NOT NULL"), search.recipe))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
         documents = _documents(frames)
-        met = _live_ones(frames, documents, persisted(frames.postings_of(keys))).select(
+        postings = _live_ones(frames, documents, persisted(frames.postings_of(keys))).select(
             "bucket_key", stage_id(sf.col("signature_id")).alias("right")
         )
-        found = keys.withColumnRenamed("signature_id", "left").join(met, "bucket_key")
-        pairs = persisted(found.select("left", "right").distinct())
+        hits = keys.withColumnRenamed("signature_id", "left").join(postings, "bucket_key")
+        pairs = persisted(hits.select("left", "right").distinct())
         ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
-        stored = asked.compared(documents, ends)
+        stored = search.signature_rows(documents, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
-        both = persisted(stored.select(*names).unionByName(rows.select(*names)))
-        edges = verified(pairs, asked.comparison(both))
+        compared = persisted(stored.select(*names).unionByName(rows.select(*names)))
+        edges = verified(pairs, search.comparison(compared))
         right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
-        similar = edges.select("left", "right", "similarity", sf.lit(asked.method).alias("method"))
-        both = similar.join(left, "left").join(right, "right")
-        return both.select("query", "key", "similarity", "method", *distances(self.params))
+        similar = edges.select("left", "right", "similarity", sf.lit(search.method).alias("method"))
+        similar = similar.join(left, "left").join(right, "right")
+        return similar.select("query", "key", "similarity", "method", *distances(self.params))
 
     def compact(self) -> dict[str, int]:
-        """Write the small files of every table as few large ones, and return files by table.
+        """Write the small files of tables as a few large ones; return the number of files by table.
 
-        Readers of earlier states are not disturbed; :meth:`vacuum` removes the files. Signatures
-        that no document has any longer stay, because numbers of signatures have no gaps.
+        Readers of earlier states still have the old files, which :meth:`vacuum` removes. Signatures
+        without a document stay, because numbers of signatures have no gaps.
 
         Raises
         ------
@@ -482,7 +488,7 @@ class Index:
             if order:
                 rows = rows.repartitionByRange(order).sortWithinPartitions(order)
             change.new[name] = frames.write(name, rows)
-            change.gone[name] = {one.file.path for one in files}
+            change.gone[name] = {stored.file.path for stored in files}
             counts[name] = len(change.new[name])
         self._dataset = change.commit("compact")
         return counts
@@ -495,10 +501,10 @@ class Index:
         return removed
 
     def check(self) -> list[str]:
-        """Compare the tables with each other, and return what is wrong; empty if it is sound."""
+        """Compare the tables with each other, and return the faults; empty if there are none."""
         frames = self._frames()
         counts = frames.dataset.commit.counts
-        found = [
+        faults = [
             f"{name} has {n} rows; {expected} are committed"
             for name, expected in counts.items()
             if (n := frames.read(name).count()) != expected
@@ -507,28 +513,28 @@ class Index:
         for name, rows in (("key", documents), ("doc_id", documents), ("signature_id", signatures)):
             n = rows.groupBy(name).count().where("count > 1").count()
             if n:
-                found.append(f"{n} values of {name} come twice")
-        named = documents.where("signature_id IS NOT NULL").select("signature_id").distinct()
-        n = named.join(signatures, "signature_id", "left_anti").count()
+                faults.append(f"{n} values of {name} come twice")
+        ids = documents.where("signature_id IS NOT NULL").select("signature_id").distinct()
+        n = ids.join(signatures, "signature_id", "left_anti").count()
         if n:
-            found.append(f"{n} signatures of documents are missing")
-        made = signatures.mapInArrow(
+            faults.append(f"{n} signatures of documents are missing")
+        expected_postings = signatures.mapInArrow(
             mapped(_posting_batches, self.params), "bucket_key bigint, signature_id bigint"
         )
         postings = frames.read("postings")
         bands = postings.where(NOT_CONTENT_SQL)
-        for what, one, other in (
-            ("missing", made, bands),
-            ("not cut from a signature", bands, made),
+        for what, more, less in (
+            ("missing", expected_postings, bands),
+            ("not cut from a signature", bands, expected_postings),
         ):
-            n = one.exceptAll(other).count()
+            n = more.exceptAll(less).count()
             if n:
-                found.append(f"{n} postings are {what}")
+                faults.append(f"{n} postings are {what}")
         key = content_key("content_hash").alias("bucket_key")
         contents = documents.where("signature_id IS NOT NULL").select(key, "signature_id")
         n = contents.join(postings, ["bucket_key", "signature_id"], "left_anti").count()
         if n:
-            found.append(f"{n} documents are missing from the content band")
+            faults.append(f"{n} documents are missing from the content band")
         if self.params.store_text:
             whole = documents.join(signatures, "signature_id", "left")
             if self.params.kind.is_dense:
@@ -536,8 +542,8 @@ class Index:
             body = stored_body(whole.columns).alias("body")
             n = other_bodies(self.params, whole.select("doc_id", body, "body_hash")).count()
             if n:
-                found.append(f"{n} documents have other bodies than those that were added")
-        return found
+                faults.append(f"{n} documents have other bodies than those that were added")
+        return faults
 
     def _frames(self) -> Frames:
         """Read the newest state."""
@@ -548,12 +554,12 @@ class Index:
         return Recipe(self.params, self._tokenizer)
 
 
-class _Question:
-    """What is asked of one state: the level, the method, the limit on buckets."""
+class _StateSearch:
+    """A search of one state: its level, its method, and its limit on buckets."""
 
     def __init__(
         self,
-        index: Index,
+        index: DatasetIndex,
         frames: Frames,
         threshold: float | None,
         verify: Verify | None,
@@ -568,8 +574,8 @@ class _Question:
         if self.method != "none":
             warn_beyond(index.params, self.level)
 
-    def compared(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
-        """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of some signatures.
+    def signature_rows(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
+        """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of signatures.
 
         Parameters
         ----------
@@ -582,36 +588,37 @@ class _Question:
         texts = rows_among(documents.withColumns(ids), "signature_id", ends)
         texts = texts.join(ends, "signature_id", "left_semi").dropDuplicates(["signature_id"])
         rows = rows_among(self.frames.read("signatures").withColumns(ids), "signature_id", ends)
-        both = texts.join(rows, "signature_id")
-        body = stored_body(both.columns).alias("body")
-        return both.select("signature_id", sf.col("row").alias("signature"), "n_chars", body)
+        joined = texts.join(rows, "signature_id")
+        body = stored_body(joined.columns).alias("body")
+        return joined.select("signature_id", sf.col("row").alias("signature"), "n_chars", body)
 
-    def comparison(self, compared: DataFrame) -> Comparison:
-        """Return what compares signatures by some rows."""
+    def comparison(self, rows: DataFrame) -> Comparison:
+        """Return the comparison of pairs of signatures by their rows."""
         read = functools.partial(stored_bodies, self.params)
-        return Comparison(compared, self.recipe, self.method, self.level, read)
+        return Comparison(rows, self.recipe, self.method, self.level, read)
 
     def candidates(
         self, postings: DataFrame, documents: DataFrame, new: DataFrame | None
     ) -> tuple[DataFrame, LargeBucketPairs]:
-        """Return candidate pairs of signatures, and what finds those that large buckets hide.
+        """Return candidate pairs of signatures, and the finder of pairs in large buckets.
 
         Parameters
         ----------
         postings, documents : DataFrame
+            The postings to search, and documents with a signature.
         new : DataFrame, optional
-            A column ``signature_id``: signatures of which a pair must have one.
+            A column ``signature_id``; return only pairs with one of these signatures.
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
         shared = bucket_pairs(named, max_bucket=self.most)
-        some = ends_of(shared.pairs())
-        ends = persisted(some.unionByName(members_of(shared).select("signature_id")).distinct())
-        by = self.comparison(persisted(self.compared(documents, ends), in_memory=False))
-        found = candidates(shared, by)
+        ends = ends_of(shared.pairs()).unionByName(members_of(shared).select("signature_id"))
+        ends = persisted(ends.distinct())
+        by = self.comparison(persisted(self.signature_rows(documents, ends), in_memory=False))
+        pairs = candidates(shared, by)
         if new is not None:
-            found = persisted(_touching(found, "left", "right", new.select(ids).toDF("new")))
-        return found, LargeBucketPairs(shared, by, self.most)
+            pairs = persisted(_with_new(pairs, "left", "right", new.select(ids).toDF("new")))
+        return pairs, LargeBucketPairs(shared, by, self.most)
 
     def pairs(
         self,
@@ -624,19 +631,20 @@ class _Question:
         Parameters
         ----------
         postings, documents : DataFrame
+            As for :meth:`candidates`.
         new : tuple of DataFrame, optional
-            Signatures and keys of which a pair must have one.
+            Signatures, and keys; return only pairs with one of each.
         """
-        found, hidden = self.candidates(postings, documents, None if new is None else new[0])
+        pairs, hidden = self.candidates(postings, documents, None if new is None else new[0])
         pairs = expanded(
-            verified(found, hidden.by), _shown(documents), self.params,
+            verified(pairs, hidden.by), _stage_documents(documents), self.params,
             method=self.method, max_bucket=self.most,
         )  # fmt: skip
-        return pairs if new is None else _touching(pairs, "key1", "key2", new[1].toDF("new"))
+        return pairs if new is None else _with_new(pairs, "key1", "key2", new[1].toDF("new"))
 
 
-def _shown(documents: DataFrame) -> DataFrame:
-    """Return documents as the stages have them: the older one has the smaller ``place``."""
+def _stage_documents(documents: DataFrame) -> DataFrame:
+    """Return documents with the columns of the stages; an older one has a smaller ``place``."""
     ids = sf.when(sf.col("signature_id").isNotNull(), stage_id(sf.col("signature_id")))
     return documents.select(
         ids.alias("signature_id"), "key", sf.col("doc_id").alias("place"),
@@ -644,12 +652,12 @@ def _shown(documents: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _touching(rows: DataFrame, one: str, other: str, wanted: DataFrame) -> DataFrame:
-    """Return the rows that have one of the wanted values in either column."""
-    first = wanted.select(sf.col("new").alias(one), sf.lit(True).alias("_one"))
-    second = wanted.select(sf.col("new").alias(other), sf.lit(True).alias("_other"))
-    found = rows.join(first, one, "left").join(second, other, "left")
-    return found.where("_one OR _other").select(*rows.columns)
+def _with_new(pairs: DataFrame, left: str, right: str, new: DataFrame) -> DataFrame:
+    """Return the pairs with a new end: a value of the column ``new``."""
+    lefts = new.select(sf.col("new").alias(left), sf.lit(True).alias("_left_is_new"))
+    rights = new.select(sf.col("new").alias(right), sf.lit(True).alias("_right_is_new"))
+    marked = pairs.join(lefts, left, "left").join(rights, right, "left")
+    return marked.where("_left_is_new OR _right_is_new").select(*pairs.columns)
 
 
 def _documents(frames: Frames) -> DataFrame:
@@ -658,11 +666,12 @@ def _documents(frames: Frames) -> DataFrame:
 
 
 def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> DataFrame:
-    """Return those of some postings whose signature a document still has.
+    """Return the postings whose signature still has a document.
 
     Parameters
     ----------
     frames : Frames
+        The tables.
     documents : DataFrame
         As :func:`_documents` returns it.
     postings : DataFrame
@@ -697,3 +706,7 @@ def _posting_batches(
         yield pa.RecordBatch.from_arrays(
             [pa.array(keys.reshape(-1)), pa.array(ids)], names=["bucket_key", "signature_id"]
         )
+
+
+Index = DatasetIndex
+"""The public name: ``lshdb.spark.Index``."""

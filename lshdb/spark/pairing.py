@@ -1,19 +1,19 @@
 """Bucket keys -> postings -> buckets that several signatures share, and pairs of the small ones.
 
-Postings do not travel as rows, of which Spark would hash, compare and copy sixteen a document. Each
-task cuts its own by the range of their buckets, which is the first ``RANGE_BYTES`` of a key: its
-band, and a byte of its bucket. It sends a row for each range, with all postings there as bytes,
-without what the range says. Where they arrive, NumPy sorts those of a range. So no bucket is joined
-with itself, and memory holds a range: 1 / 256 of the postings of a band, or the largest bucket.
-A pair that shares several buckets comes once from each; a grouping takes the repeats out, which is
-cheaper than sending signatures along to tell the first bucket of a pair.
+Postings do not travel as rows, because Spark would hash, compare and copy sixteen rows a document.
+Each task cuts its postings by range: the first ``RANGE_BYTES`` of a bucket key, which are its band
+and a byte of its bucket. It sends a row for each range, with all postings of the range as bytes,
+without the bytes of the range. Where they arrive, NumPy sorts the postings of a range. So no bucket
+is joined with itself, and memory holds a range: 1 / 256 of the postings of a band, or the largest
+bucket. Each bucket that a pair shares yields the pair; a grouping removes the repeats, which is
+cheaper than sending signatures along to find the first bucket of a pair.
 
-A bucket of more than ``max_bucket`` signatures is given out as its members, as bytes, ``PIECE`` of
-them in a row, to be compared through leaders (``candidate_pairs.py``).
+A bucket of more than ``max_bucket`` signatures is returned as its members, as bytes, ``PIECE`` of
+them in a row, for a comparison through leaders (``candidate_pairs.py``).
 
-Postings that come twice say more: in the first band, that several rows have one signature; in a
-band of hashed keys, that several rows have one key. So what must be unique, or is not, is found
-without bringing the rows themselves together.
+A repeated posting tells more: in the first band, that several rows have one signature; in a band of
+hashed keys, that several rows have one key. So repeated signatures and keys are found without
+bringing the rows themselves together.
 """
 
 from __future__ import annotations
@@ -60,28 +60,27 @@ __all__ = [
 ]
 
 MAX_BUCKET = 1000
-"""Larger buckets are joined through leaders unless you ask for another number."""
+"""Larger buckets are joined through leaders unless you give another number."""
 PIECE = 16_384
-"""At most so many members of a large bucket, on average, one task compares: 8 MB of signatures of
-128 slots."""
+"""Members of a large bucket that one task compares, on average: 8 MB of signatures of 128 slots."""
 RANGE_BYTES = 2
-"""Of a billion documents, a range has four million postings, 90 MB."""
+"""With a billion documents, a range has four million postings, 90 MB."""
 SENT = 2**18
-"""Postings that a task cuts at once: 60 for each range of 16 bands and their keys, 6 MB."""
+"""Postings that a task cuts at a time: 60 for each range of 16 bands and their keys, 6 MB."""
 
 Ids = NDArray[np.void]
 """Signature ids: 16 bytes each, compared as bytes."""
-_CAME_TWICE = "left IS NOT NULL AND right IS NULL"
+_IS_REPEATED = "left IS NOT NULL AND right IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many rows of each kind :func:`bucket_pairs` found.
+    """The number of rows of each kind in :class:`SharedBuckets`.
 
     Attributes
     ----------
     pairs, large, repeated : int
-        Pairs of small buckets, rows of large buckets, and keys that came twice.
+        Pairs of small buckets, rows of large buckets, and repeated keys.
     """
 
     pairs: int
@@ -91,20 +90,20 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class SharedBuckets:
-    """What :func:`bucket_pairs` found, and how much of it if somebody has counted.
+    """The buckets that several signatures share, and the pairs of the small ones.
 
     Attributes
     ----------
     rows : DataFrame
         ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket`` (bigint), in
-        rows of four kinds. A pair: ``left`` below ``right``, others null. ``PIECE`` members of a
-        large bucket, or what is left: the bucket's first member, the place of theirs, and their ids
-        in order, as bytes (``candidate_pairs.py``). A large bucket: its first member, its size as
-        ``number``, and its key. A posting that came twice, of the first band or of keys: the id as
-        ``left``, and the bucket's key.
+        rows of four kinds. A pair: ``left`` below ``right``, others null. Up to ``PIECE`` members
+        of a large bucket: the first member of the bucket as ``first``, the place of the first id as
+        ``number``, and the ids in order, as bytes (``candidate_pairs.py``). A large bucket: its
+        first member, its size as ``number``, and its key. A repeated posting, of the first band or
+        of keys: the id as ``left``, and the key of the bucket.
     counts : Counts, optional
-        What follows need not plan for rows that are not there. A plan made before anything is
-        counted has stages for each kind, which take one second of an answer of nine.
+        Known after :meth:`counted`. Later stages need no plan for kinds of rows that are absent. A
+        plan without counts has stages for each kind, which take one second of an answer of nine.
     """
 
     rows: DataFrame
@@ -112,19 +111,19 @@ class SharedBuckets:
 
     def counted(self) -> Self:
         """Compute and count the rows."""
-        again = f"if({_CAME_TWICE} AND bucket < 0, 1, NULL)"
-        columns = sf.count("right"), sf.count("first"), sf.count(sf.expr(again))
+        is_key = f"if({_IS_REPEATED} AND bucket < 0, 1, NULL)"
+        columns = sf.count("right"), sf.count("first"), sf.count(sf.expr(is_key))
         (row,) = self.rows.agg(*columns).collect()
         return replace(self, counts=Counts(*row))
 
     @property
     def may_have_large(self) -> bool:
-        """Whether there are large buckets, or nobody knows."""
+        """False if there are certainly no large buckets."""
         return self.counts is None or self.counts.large > 0
 
     @property
     def may_repeat_keys(self) -> bool:
-        """Whether keys came twice, or nobody knows."""
+        """False if there are certainly no repeated keys."""
         return self.counts is None or self.counts.repeated > 0
 
     def pairs(self) -> DataFrame:
@@ -138,22 +137,22 @@ class SharedBuckets:
 
     def copied_signatures(self) -> DataFrame:
         """Return (signature_id) of the signatures that several rows have."""
-        again = self.rows.where(f"{_CAME_TWICE} AND bucket >= 0")
-        return again.select(sf.col("left").alias("signature_id"))
+        repeated = self.rows.where(f"{_IS_REPEATED} AND bucket >= 0")
+        return repeated.select(sf.col("left").alias("signature_id"))
 
     def repeated_keys(self) -> DataFrame:
-        """Return (key_bucket) of the keys that several rows have; others may have the same hash."""
-        again = self.rows.where(f"{_CAME_TWICE} AND bucket < 0")
-        return again.select(sf.col("bucket").alias("key_bucket"))
+        """Return (key_bucket) of the keys that several rows have, and of keys with equal hashes."""
+        repeated = self.rows.where(f"{_IS_REPEATED} AND bucket < 0")
+        return repeated.select(sf.col("bucket").alias("key_bucket"))
 
 
 def bucket_limit(max_bucket: int | str | None) -> int | None:
-    """Return the largest bucket of which all pairs are compared; None for any.
+    """Return the size of the largest bucket whose pairs are all compared; None for any size.
 
     Raises
     ------
     ParameterError
-        It is no such limit.
+        ``max_bucket`` is invalid.
     """
     check_limits(max_bucket)
     most = MAX_BUCKET if max_bucket is None else max_bucket
@@ -161,16 +160,16 @@ def bucket_limit(max_bucket: int | str | None) -> int | None:
 
 
 def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> SharedBuckets:
-    """Find the pairs of small buckets, each once, and the members of large ones; kept.
+    """Find and persist the pairs of small buckets, each once, and the members of large ones.
 
     Parameters
     ----------
     signatures : DataFrame
-        ``signature_id``, of 16 bytes or a whole number, and ``bucket``: a bucket key, or an array
-        of all; rows where they are null have none. Rows may come again. There may be a
-        ``key_bucket`` as well (:func:`key_bucket`).
+        ``signature_id``, of 16 bytes or a whole number, and ``bucket``, a bucket key or an array of
+        them; both are null in rows without a signature. Rows may be repeated. A further column
+        ``key_bucket`` is optional (:func:`key_bucket`).
     max_bucket : int or None
-        The largest bucket of which all pairs are candidates; None for any.
+        The size of the largest bucket whose pairs are all candidates; None for any size.
     """
     names = [name for name in signatures.columns if name in _POSTED]
     ranged = signatures.select(*names).mapInArrow(
@@ -184,20 +183,20 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> SharedBuck
             "left binary, right binary, first binary, members binary, number bigint, bucket bigint",
         )
     )
-    # Sent first: repeats lie in other partitions, and the sort needs the memory of its task.
+    # Repartition first: repeats are in other partitions, and the sort needs the memory of its task.
     rows = rows.repartition("left", "right", "first", "number").dropDuplicates()
     return SharedBuckets(persisted(rows))
 
 
 def ends_of(pairs: DataFrame, *along: str) -> DataFrame:
-    """Return (signature_id) of both ends of pairs, as often as they are in one.
+    """Return (signature_id) of both ends of each pair, with repeats.
 
     Parameters
     ----------
     pairs : DataFrame
         ``left`` and ``right``.
     *along : str
-        Other columns to go along.
+        Further columns to keep.
     """
     end = sf.explode(sf.array("left", "right")).alias("signature_id")
     return pairs.select(end, *along)
@@ -212,12 +211,12 @@ _POSTED = ("bucket", "signature_id", "key_bucket")
 _POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{ID_BYTES}")])
 """The id of a key's posting is the whole hash of the key."""
 _REST_BYTES = BUCKET_BITS // 8 + 1 - RANGE_BYTES
-"""Of a bucket key, in the bytes of a range; the id follows. The upper three bytes are 0."""
+"""Bytes of a bucket key in a posting that is sent; the id follows. Its upper three bytes are 0."""
 _SENT_POSTING = np.dtype(f"V{_REST_BYTES + ID_BYTES}")
 _Sent = tuple[int, bytes]
-"""A range, and postings there."""
-_TOLD_BANDS = (0, CONTENT_BAND)
-"""The first band, in which each signature has a posting, and that of keys."""
+"""A range, and the postings in it."""
+_REPEAT_BANDS = (0, CONTENT_BAND)
+"""The bands whose repeats are returned: the first, and the band of keys."""
 
 
 class _Postings(NamedTuple):
@@ -228,26 +227,26 @@ class _Postings(NamedTuple):
 
     @classmethod
     def shared(cls, parts: list[_Sent]) -> tuple[_Postings, _Postings]:
-        """Return the postings of buckets with several members, each once, in order of both.
+        """Return the postings of buckets with several members, each once; and repeated postings.
 
-        Then those that came twice. Nearly all buckets have one member; so members are put in order,
-        and compared, only in the others.
+        Both are sorted by bucket and id. Nearly all buckets have one member, so ids are sorted and
+        compared only in the others.
         """
-        data = np.frombuffer(b"".join(some for _, some in parts), dtype=np.uint8)
+        data = np.frombuffer(b"".join(postings for _, postings in parts), dtype=np.uint8)
         data = data.reshape(-1, _SENT_POSTING.itemsize)
         buckets = _whole_keys(parts, data[:, :_REST_BYTES])
         order = np.argsort(buckets)
         in_order = buckets[order]
         same = in_order[1:] == in_order[:-1]
-        some = order[np.append(same, False) | np.insert(same, 0, False)]
-        buckets = buckets[some]
-        ids = data[some, _REST_BYTES:].view(f"V{ID_BYTES}").reshape(-1)
+        places = order[np.append(same, False) | np.insert(same, 0, False)]
+        buckets = buckets[places]
+        ids = data[places, _REST_BYTES:].view(f"V{ID_BYTES}").reshape(-1)
         upper, lower = ids.view(">u8").reshape(-1, 2).T
         order = np.lexsort((lower, upper, buckets))
-        return cls(buckets[order], ids[order])._told_apart()
+        return cls(buckets[order], ids[order])._without_repeats()
 
-    def _told_apart(self) -> tuple[_Postings, _Postings]:
-        """Return each posting once, and each that came twice."""
+    def _without_repeats(self) -> tuple[_Postings, _Postings]:
+        """Return each posting once, and each repeated posting once."""
         same = (self.buckets[1:] == self.buckets[:-1]) & (self.ids[1:] == self.ids[:-1])
         if not same.any():
             return self, _Postings(self.buckets[:0], self.ids[:0])
@@ -261,17 +260,17 @@ class _Postings(NamedTuple):
 
 def _whole_keys(parts: list[_Sent], rests: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the bucket keys of postings that arrived without their ranges."""
-    counts = [len(some) // _SENT_POSTING.itemsize for _, some in parts]
+    counts = [len(postings) // _SENT_POSTING.itemsize for _, postings in parts]
     keys = np.zeros((len(rests), 8), dtype=np.uint8)
     keys[:, :_REST_BYTES] = rests
-    ranges = np.array([one for one, _ in parts], dtype=np.int64)
-    found: NDArray[np.int64] = keys.view("<i8").reshape(-1).astype(np.int64, copy=False)
-    found |= np.repeat(ranges << 8 * _REST_BYTES, counts)
-    return found
+    ranges = np.array([number for number, _ in parts], dtype=np.int64)
+    buckets: NDArray[np.int64] = keys.view("<i8").reshape(-1).astype(np.int64, copy=False)
+    buckets |= np.repeat(ranges << 8 * _REST_BYTES, counts)
+    return buckets
 
 
 def ids_of(column: pa.Array) -> Ids:
-    """Return ids of 16 bytes, or numbers as such ids, as an array without an object for each."""
+    """Return a column of ids or numbers as ids of 16 bytes, without an object for each."""
     if pa.types.is_integer(column.type):
         ids = np.zeros((len(column), 2), dtype=">u8")
         ids[:, 1] = column.to_numpy()
@@ -287,7 +286,7 @@ def ids_of(column: pa.Array) -> Ids:
 def order_of(ids: Ids) -> NDArray[np.int64]:
     """Return the order of ids by their bytes."""
     upper, lower = ids.view(">u8").reshape(-1, 2).T.astype(np.uint64)
-    # One half orders nearly all: the upper one of hashes, the lower one of numbers.
+    # One half nearly always decides: the upper one of hashes, the lower one of numbers.
     order = np.argsort(lower if (upper == upper[:1]).all() else upper)
     above, below = upper[order], lower[order]
     if ((above[1:] == above[:-1]) & (below[1:] < below[:-1])).any():
@@ -296,21 +295,21 @@ def order_of(ids: Ids) -> NDArray[np.int64]:
 
 
 def _ranged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut the postings of a task by the range of their buckets, some at a time."""
-    held: list[NDArray[np.void]] = []
+    """Cut the postings of a task by the range of their buckets, ``SENT`` at a time."""
+    parts: list[NDArray[np.void]] = []
     n = 0
     for batch in batches:
-        held += _postings(batch)
-        n = sum(map(len, held))
+        parts += _postings(batch)
+        n = sum(map(len, parts))
         if n >= SENT:
-            yield _ranged(held)
-            held, n = [], 0
+            yield _ranged(parts)
+            parts, n = [], 0
     if n:
-        yield _ranged(held)
+        yield _ranged(parts)
 
 
 def _postings(batch: pa.RecordBatch) -> Iterator[NDArray[np.void]]:
-    """Yield the postings of rows: of their signatures, and of their keys if they came along."""
+    """Yield the postings of the keys of rows, if there are any, and of their signatures."""
     if "key_bucket" in batch.schema.names:
         hashes = batch.column("key_bucket")
         buckets = keys_from(CONTENT_BAND, buckets_of(hashes.to_numpy()))
@@ -330,42 +329,43 @@ def _posted(buckets: NDArray[np.int64], ids: Ids) -> NDArray[np.void]:
     return postings
 
 
-def _ranged(held: list[NDArray[np.void]]) -> pa.RecordBatch:
-    """Return a row for each range that has some of the postings."""
-    postings = np.concatenate(held)
+def _ranged(parts: list[NDArray[np.void]]) -> pa.RecordBatch:
+    """Return a row for each range with postings."""
+    postings = np.concatenate(parts)
     data = postings.view(np.uint8).reshape(-1, _POSTING.itemsize)
     ranges = data[:, _REST_BYTES : _REST_BYTES + RANGE_BYTES].copy().view("<u2").reshape(-1)
     sent = np.concatenate([data[:, :_REST_BYTES], data[:, 8:]], axis=1)
-    there, some = grouped(sent.view(_SENT_POSTING).reshape(-1), ranges)
+    filled, groups = grouped(sent.view(_SENT_POSTING).reshape(-1), ranges)
     return pa.RecordBatch.from_arrays(
-        [pa.array(there, pa.int32()), some], names=["range", "postings"]
+        [pa.array(filled, pa.int32()), groups], names=["range", "postings"]
     )
 
 
 def grouped(
     rows: NDArray[np.void], groups: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return the groups that have some of the rows, and these as bytes, in the order given.
+    """Return the groups that have rows, and the rows of each as bytes, in the order given.
 
     Parameters
     ----------
     rows : ndarray, shape (n,)
+        Rows of a fixed size.
     groups : ndarray of int, shape (n,)
-        The group of each, from 0.
+        The group of each row, from 0.
     """
     order = np.argsort(groups, kind="stable")
     counts = np.bincount(groups)
-    there = np.flatnonzero(counts)
-    ends = np.append(0, np.cumsum(counts[there])) * rows.itemsize
+    filled = np.flatnonzero(counts)
+    ends = np.append(0, np.cumsum(counts[filled])) * rows.itemsize
     data = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(rows[order])]
-    return there, pa.Array.from_buffers(pa.binary(), len(there), data)
+    return filled, pa.Array.from_buffers(pa.binary(), len(filled), data)
 
 
 def _paired_batches(
     max_bucket: int | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Pair the members of buckets; the last range of a batch waits for the next one."""
-    held: list[_Sent] = []
+    pending: list[_Sent] = []
     now: int | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -374,43 +374,43 @@ def _paired_batches(
         postings = list(zip(ranges.tolist(), batch.column("postings").to_pylist(), strict=True))
         last = int(np.searchsorted(ranges, ranges[-1]))
         if now not in (None, ranges[-1]) or last:
-            yield from _paired(held + postings[:last], max_bucket)
-            held = []
-        held += postings[last:]
+            yield from _paired(pending + postings[:last], max_bucket)
+            pending = []
+        pending += postings[last:]
         now = int(ranges[-1])
-    yield from _paired(held, max_bucket)
+    yield from _paired(pending, max_bucket)
 
 
-def _paired(postings: list[_Sent], max_bucket: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the pairs of small buckets, the members of large ones, and what came twice."""
-    met, again = _Postings.shared(postings)
-    told = np.flatnonzero(np.isin(bands_of(again.buckets), _TOLD_BANDS))
-    if len(told):
-        buckets, ids = again.buckets[told], again.ids[told]
+def _paired(parts: list[_Sent], max_bucket: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the pairs of small buckets, the members of large ones, and repeated postings."""
+    postings, repeats = _Postings.shared(parts)
+    places = np.flatnonzero(np.isin(bands_of(repeats.buckets), _REPEAT_BANDS))
+    if len(places):
+        buckets, ids = repeats.buckets[places], repeats.ids[places]
         hashes = ids.view(">i8")[1::2]
         columns = binaries(ids), pa.array(np.where(buckets < FIRST_CONTENT_KEY, buckets, hashes))
         yield _batch(columns[0], None, None, None, None, columns[1])
     # Keys in one bucket have hashes that agree in some of their bits; they are no pairs.
-    n = int(np.searchsorted(met.buckets, FIRST_CONTENT_KEY))
-    met = _Postings(met.buckets[:n], met.ids[:n])
-    if not len(met.ids):
+    n = int(np.searchsorted(postings.buckets, FIRST_CONTENT_KEY))
+    buckets, ids = postings.buckets[:n], postings.ids[:n]
+    if not n:
         return
-    starts = np.flatnonzero(np.diff(met.buckets, prepend=~met.buckets[0]))
-    sizes = np.diff(starts, append=len(met.ids))
-    is_large = sizes > (len(met.ids) if max_bucket is None else max_bucket)
+    starts = np.flatnonzero(np.diff(buckets, prepend=~buckets[0]))
+    sizes = np.diff(starts, append=n)
+    is_large = sizes > (n if max_bucket is None else max_bucket)
     for place in np.flatnonzero(is_large).tolist():
-        ids = met.ids[starts[place] : starts[place] + sizes[place]]
-        yield from _given_out(int(met.buckets[starts[place]]), ids)
+        members = ids[starts[place] : starts[place] + sizes[place]]
+        yield from _member_rows(int(buckets[starts[place]]), members)
     small = np.flatnonzero((sizes > 1) & ~is_large)
     if not len(small):
         return
-    places = Buckets(met.buckets[starts], sizes, np.arange(len(met.ids))).chosen(small)
-    for left, right, _ in pairs_of_buckets(places):
-        yield _batch(binaries(met.ids[left]), binaries(met.ids[right]), None, None, None, None)
+    small_buckets = Buckets(buckets[starts], sizes, np.arange(n)).chosen(small)
+    for left, right, _ in pairs_of_buckets(small_buckets):
+        yield _batch(binaries(ids[left]), binaries(ids[right]), None, None, None, None)
 
 
-def _given_out(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
-    """Yield the members of a large bucket, some in a row; then what it is."""
+def _member_rows(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
+    """Yield the members of a large bucket, ``PIECE`` in a row; then a row for the bucket."""
     first = binaries(ids[:1])
     for place in range(0, len(ids), PIECE):
         members = pa.array([ids[place : place + PIECE].tobytes()], pa.binary())
@@ -418,7 +418,7 @@ def _given_out(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
     yield _batch(None, None, first, None, pa.array([len(ids)]), pa.array([bucket]))
 
 
-_MET = pa.schema(
+_SCHEMA = pa.schema(
     [
         ("left", pa.binary()), ("right", pa.binary()), ("first", pa.binary()),
         ("members", pa.binary()), ("number", pa.int64()), ("bucket", pa.int64()),
@@ -430,13 +430,13 @@ def _batch(*columns: pa.Array | None) -> pa.RecordBatch:
     n = next(len(column) for column in columns if column is not None)
     filled = [
         pa.nulls(n, field.type) if column is None else column
-        for column, field in zip(columns, _MET, strict=True)
+        for column, field in zip(columns, _SCHEMA, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(filled, schema=_MET)
+    return pa.RecordBatch.from_arrays(filled, schema=_SCHEMA)
 
 
 def rows_of(column: pa.Array, params: IndexParams) -> NDArray[np.uint16]:
-    """Return signature rows of a binary column, without an object for each."""
+    """Return the signature rows in a binary column, without an object for each."""
     if not len(column):
         return np.empty((0, params.row_words), dtype=np.uint16)
     fixed = column.cast(pa.binary(params.row_bytes))

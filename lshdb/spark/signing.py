@@ -78,27 +78,28 @@ _BODIES = (
     st.StringType, st.ArrayType, st.MapType, st.StructType, st.BinaryType, st.NullType,
 )  # fmt: skip
 _LONG = 2**20
-"""Longer texts (characters) take the way of the reference, each held in several forms."""
+"""A batch with a longer text (characters) is signed step by step, from its contents."""
 _GROWING = 2**21
-"""Longer texts (bytes) may be too long once normalised, and are looked at one by one."""
+"""Longer texts (bytes) may be too long once normalised, so they are checked one by one."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What executors need to sign and compare: small, and the same for every task.
+    """How executors sign and compare rows: small, and the same for every task.
 
     Attributes
     ----------
     params : IndexParams
+        The parameters of signatures.
     tokenizer : Tokenizer or None
-        The caller's own, which Spark ships; installed ones are found by name.
+        The caller's own tokenizer, which Spark ships; installed ones are found by name.
     """
 
     params: IndexParams
     tokenizer: Tokenizer | None = None
 
     def family(self) -> Family:
-        """Return the family of hash functions, made once in each process."""
+        """Return the family of hash functions, cached in each process."""
         if self.tokenizer is None:
             return _family_of(self.params)
         return family_of(self.params, splitter(self.params.tokenizer, self.tokenizer))
@@ -129,14 +130,16 @@ def signed(
     order: str | None = None,
     value: str | None = None,
 ) -> DataFrame:
-    """Return a signed row for each row: what became of it, or why it is rejected.
+    """Return a signed row for each row, or the reason why it is rejected.
 
-    Keys that come twice are not looked for here (``document_rows.py``).
+    Repeated keys are found later (``document_rows.py``).
 
     Parameters
     ----------
     df : DataFrame
+        The rows of the caller.
     recipe : Recipe
+        How to sign them.
     key : str
         Column of strings or whole numbers.
     body : str or sequence of str
@@ -144,7 +147,7 @@ def signed(
     order : str, optional
         Column by which one document is older than another.
     value : str, optional
-        Another column to go along, as ``value``: by bytes that sort as its values do
+        A further column, which becomes ``value``: bytes that sort like its values
         (:func:`lshdb.documents.values.order_key`).
 
     Raises
@@ -158,22 +161,22 @@ def signed(
     """
     names = [body] if isinstance(body, str) else list(body)
     along = {"place": order, "value": value}
-    found = _checked(df, [key, *names, *(name for name in along.values() if name is not None)])
-    if not _may_be_key(found[key]):
+    types = _column_types(df, [key, *names, *filter(None, along.values())])
+    if not _may_be_key(types[key]):
         raise ParameterError(
-            f"the column {key!r} is of type {found[key].simpleString()}; expected strings, whole "
+            f"the column {key!r} is of type {types[key].simpleString()}; expected strings, whole "
             "numbers or binary values that are UTF-8 as keys",
             hint=f"cast it: df.withColumn({key!r}, df[{key!r}].cast('string'))",
         )
-    kind = found[names[0]] if len(names) == 1 else st.StringType()
+    kind = types[names[0]] if len(names) == 1 else st.StringType()
     if not isinstance(kind, _BODIES):
         raise ParameterError(
             f"the column {names[0]!r} is of type {kind.simpleString()}; expected strings, arrays, "
             "maps, structures or binary values as bodies",
             hint="name the column of the texts, or vectors, with text=",
         )
-    if value is not None and not _has_order(found[value]):
-        raise cannot_compare(f"field:{value}", f"it is of type {found[value].simpleString()}")
+    if value is not None and not _has_order(types[value]):
+        raise cannot_compare(f"field:{value}", f"it is of type {types[value].simpleString()}")
     bodies = column_of(df, names[0]) if len(names) == 1 else _joined(df, names)
     if not recipe.params.kind.is_dense and _as_texts(kind) != kind:
         kind = _as_texts(kind)
@@ -190,7 +193,7 @@ def signed(
         [
             st.StructField("key", st.StringType()),
             st.StructField("body", kind),
-            st.StructField("place", st.BooleanType() if order is None else found[order]),
+            st.StructField("place", st.BooleanType() if order is None else types[order]),
             st.StructField("value", st.BinaryType()),
             st.StructField("n_chars", st.LongType()),
             st.StructField("n_shingles", st.LongType()),
@@ -203,32 +206,32 @@ def signed(
     return rows.mapInArrow(mapped(_signed_batches, recipe), schema)
 
 
-def _checked(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:
-    """Return the types of some columns.
+def _column_types(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:
+    """Return the types of all columns.
 
     Raises
     ------
     ParameterError
-        There is no such data frame, or no such column.
+        ``df`` is no data frame, or lacks one of the columns.
     """
     if not hasattr(df, "mapInArrow"):
         raise ParameterError(
             f"the documents are of type {type(df).__name__}; expected a data frame of Spark",
             hint="spark.createDataFrame makes one; lshdb.deduplicate takes tables in memory",
         )
-    found = {field.name: field.dataType for field in df.schema.fields}
-    missing = [repr(name) for name in names if name not in found]
+    types = {field.name: field.dataType for field in df.schema.fields}
+    missing = [repr(name) for name in names if name not in types]
     if missing:
         raise ParameterError(
             f"the data frame has no column {' and no '.join(missing)}; the columns are: "
             f"{shown_names(df.columns)}",
             hint="name the columns with key= and text=",
         )
-    return found
+    return types
 
 
 def _has_order(kind: st.DataType) -> bool:
-    """Return whether values of a type can be compared, as far as the type tells."""
+    """Return False if the values of a type certainly cannot be compared."""
     nested = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.YearMonthIntervalType)
     return not isinstance(kind, (*nested, st.CalendarIntervalType))
 
@@ -240,9 +243,9 @@ def _may_be_key(kind: st.DataType) -> bool:
 
 
 def _as_texts(kind: st.DataType) -> st.DataType:
-    """Return a type with strings in the place of binary values, also within arrays and maps.
+    """Return a type with strings instead of binary values, also within arrays and maps.
 
-    Spark takes the bytes as they are; those that are not UTF-8 are rejected by row.
+    Spark does not change the bytes; a row whose bytes are not UTF-8 is rejected later.
     """
     if isinstance(kind, st.BinaryType):
         return st.StringType()
@@ -254,7 +257,7 @@ def _as_texts(kind: st.DataType) -> st.DataType:
 
 
 def column_name(name: str) -> str:
-    """Return a name as Spark reads it, whatever characters it has."""
+    """Return a name quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -270,10 +273,10 @@ def _joined(df: DataFrame, names: Sequence[str]) -> Column:
 
 
 def mapped(
-    function: Callable[..., Iterator[pa.RecordBatch]], *given: Any
+    function: Callable[..., Iterator[pa.RecordBatch]], *arguments: Any
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what ``mapInArrow`` takes: a function of this package that knows its parameters."""
-    return functools.partial(function, *given)
+    """Return a function for ``mapInArrow``, with its first arguments bound."""
+    return functools.partial(function, *arguments)
 
 
 def _signed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -292,11 +295,12 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
     hashes, rows, counts = _signatures(family, values)
     filled = np.zeros(n, dtype=bool)
     filled[good] = counts > 0
-    kept = counts > 0
+    has_shingles = counts > 0
     n_shingles, n_chars = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     n_shingles[good], n_chars[good] = counts, sizes
-    cut = bucket_keys(rows[kept], **family.params.cut)
-    ids = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, ID_BYTES)[kept]
+    rows = rows[has_shingles]
+    keys_of_rows = bucket_keys(rows, **family.params.cut)
+    ids = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, ID_BYTES)[has_shingles]
     return pa.RecordBatch.from_arrays(
         [
             keys,
@@ -306,8 +310,8 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
             pa.array(n_chars),
             pa.array(n_shingles),
             spread(binaries(ids), filled),
-            spread(binaries(rows[kept].astype("<u2", copy=False)), filled),
-            spread(_lists(cut), filled),
+            spread(binaries(rows.astype("<u2", copy=False)), filled),
+            spread(_lists(keys_of_rows), filled),
             pa.array(reasons, pa.string()),
         ],
         names=SIGNED,
@@ -315,7 +319,7 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def order_keys(values: pa.Array) -> pa.Array:
-    """Return values as bytes that sort as they do."""
+    """Return values as bytes that sort like them."""
     if values.null_count == len(values):
         return pa.nulls(len(values), pa.binary())
     return pa.array(map(order_key, json_values(pa, values)), pa.binary())
@@ -324,7 +328,7 @@ def order_keys(values: pa.Array) -> pa.Array:
 def _readable(
     family: Family, keys: pa.Array, bodies: pa.Array
 ) -> tuple[list[str | None], list[Any], list[int]]:
-    """Return why rows are no documents; of those that are, the bodies and their sizes."""
+    """Return the reason why each row is no document, or None; bodies and sizes of documents."""
     if family.takes_texts and pa.types.is_string(bodies.type) and _are_utf_8(keys):
         wrong = _wrong_keys(keys)
         too_long = pc.fill_null(pc.greater(pc.binary_length(bodies), _GROWING), False)
@@ -351,7 +355,7 @@ def _readable(
 
 
 def _are_utf_8(texts: pa.Array) -> bool:
-    """Return whether all texts are UTF-8: Spark takes any bytes for one, and pyarrow does not."""
+    """Return whether all texts are UTF-8: a string of Spark may have any bytes."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -362,7 +366,7 @@ def _are_utf_8(texts: pa.Array) -> bool:
 def _without_wrong(
     keys: pa.Array, bodies: pa.Array, reasons: list[str | None]
 ) -> tuple[pa.Array, pa.Array]:
-    """Return keys that can be read, and bodies of the rows that are documents; null for others."""
+    """Return keys and bodies with null for unreadable keys, and for bodies of rejected rows."""
     shown = [None if reason else key for (key, reason) in keys_of(pa, keys)]
     places = pa.array(
         [number if reason is None else None for number, reason in enumerate(reasons)], pa.int64()
@@ -371,7 +375,7 @@ def _without_wrong(
 
 
 def _wrong_keys(keys: pa.Array) -> pa.Array:
-    """Return which keys need a look: null, empty, long, or with a NUL."""
+    """Return whether each key may be invalid: null, empty, long, or with a NUL."""
     length = pc.binary_length(keys)
     odd = pc.or_(pc.equal(length, 0), pc.greater(length, MAX_KEY_BYTES))
     return pc.fill_null(pc.or_(odd, pc.match_substring(keys, "\0")), True)
@@ -387,7 +391,7 @@ def _too_long(body: Any) -> str | None:
 def _signatures(
     family: Family, bodies: list[Any]
 ) -> tuple[list[bytes], NDArray[np.uint16], NDArray[np.int64]]:
-    """Return content hashes, rows and numbers of shingles of accepted bodies."""
+    """Return content hash, signature row and number of shingles of each accepted body."""
     is_plain = family.takes_texts and all(
         type(body) is str and len(body) <= _LONG for body in bodies
     )
@@ -405,7 +409,7 @@ def bodies_of(column: pa.Array) -> list[Any]:
 
 
 def binaries(rows: NDArray[Any]) -> pa.Array:
-    """Return rows of an array as binary values, without an object for each."""
+    """Return the rows of an array as binary values, without an object for each."""
     data = np.ascontiguousarray(rows)
     n, width = len(data), data.nbytes // max(1, len(data))
     ends = np.arange(n + 1, dtype=np.int32) * np.int32(width)
