@@ -208,7 +208,7 @@ class DatasetIndex:
         ParameterError
             A column is missing, or of a type that cannot be read.
         """
-        recipe = self._recipe()
+        recipe = Recipe(self.params, self._tokenizer)
         rows = signed(df, recipe, key=key, body=text, order=order)
         run = str(uuid.uuid4())
         frames = self._frames()
@@ -549,9 +549,6 @@ class DatasetIndex:
         """Read the newest state."""
         self._dataset = self._dataset.newest()
         return Frames(self._spark, self._dataset)
-
-    def _recipe(self) -> Recipe:
-        return Recipe(self.params, self._tokenizer)
 
 
 class _StateSearch:

@@ -1,14 +1,13 @@
-"""Large buckets -> how many near-duplicate pairs their leaders did not find: an estimate.
+"""Estimate how many near-duplicate pairs in large buckets the leaders did not find.
 
-Pairs are drawn from the members of large buckets and compared like any others. Each group of
-buckets that are taken as one is given draws in proportion to its pairs, so that ``DRAWN`` are drawn
-in all, and one at least; a draw stands for as many pairs of signatures as its group has for
-each of its draws. A pair that lies in h groups is counted as 1 / h (Hansen and Hurwitz, 1943). One
-that shares no bucket counts as nothing, because no limit on buckets hides it. The interval is the
-one machine's (``search/loss.py``).
+Pairs are drawn from the members of large buckets and compared. Each merged bucket has draws in
+proportion to its pairs: ``DRAWN`` in all, and at least one. A draw stands for the pairs of its
+bucket divided by its draws. A pair in h merged buckets counts as 1 / h (Hansen and Hurwitz, 1943).
+A pair that shares no bucket does not count, because no limit on buckets hides it. The interval is
+computed as on one machine (``search/loss.py``).
 
-Draws follow from hashes of a group and their number there, not from partitions or chance: the same
-rows have the same answer.
+Draws are computed from hashes of the bucket and the number of the draw, not from partitions or
+random numbers: equal rows have equal answers.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Rows of a data frame -> documents, signed: bodies, signatures and bucket keys, batch by batch.
+"""Rows of a data frame -> signed documents: bodies, signatures and bucket keys, batch by batch.
 
-Each batch of Arrow's columns goes through the stages of an add (``ingest/batch.py``): texts that
-the kernel takes are hashed, normalised and signed together; other bodies take the way of the
-reference. What cannot be a document gets a reason instead of a signature, and no row ends the job.
+Each batch of Arrow columns goes through the stages of an add (``ingest/batch.py``): texts that the
+kernel takes are hashed, normalised and signed together; other bodies are signed step by step. A row
+that is no document gets a reason instead of a signature, and no row ends the job.
 
-A signature is known by its content hash of 16 bytes, which follows from the text alone. So
-documents with the same content share a signature without a look-up, wherever they are signed. Two
-of 1e9 different contents have the same hash with probability 1.5e-21.
+The id of a signature is the content hash of 16 bytes, which is computed from the text alone. So
+documents of one content share a signature without a look-up, on any executor. Two of 1e9 different
+contents have the same hash with probability 1.5e-21.
 
 Columns of signed rows:
 
-``key`` string, ``body`` as it was given, ``place`` (of any type that Spark orders; null without
-``order``), ``value`` binary (it sorts as the values do; null for none, and without ``value``),
+``key`` string, ``body`` as in the input, ``place`` (of any type that Spark orders; null without
+``order``), ``value`` binary (sorts like the values; null for none, and without ``value``),
 ``n_chars`` and ``n_shingles`` bigint, ``signature_id`` binary (16 bytes; null for a body without
 shingles), ``signature`` binary (row_words words of 16 bits, little-endian), ``buckets``
 array<bigint> (one bucket key for each band), ``reason`` string (null for a document).

@@ -60,6 +60,7 @@ def hashed(signed: DataFrame, recipe: Recipe) -> DataFrame:
     signed : DataFrame
         As :func:`lshdb.spark.signing.signed` returns it.
     recipe : Recipe
+        How the rows were signed.
 
     Returns
     -------
