@@ -180,9 +180,9 @@ def _compared(
     if not cell.lefts:
         return
     ids = np.concatenate(cell.ids)
-    bodies: _ShingleSets | _Bodies
+    bodies: _ShingledBodies | _Bodies
     if method == "exact" and isinstance(family, SetFamily):
-        bodies = _ShingleSets.of(family, cell.bodies, read)
+        bodies = _ShingledBodies.of(family, cell.bodies, read)
     else:
         bodies = _Bodies(family, np.concatenate(cell.rows), cell.bodies, read)
     numbers = {signature_id: place for place, signature_id in enumerate(ids.tolist())}
@@ -211,7 +211,7 @@ def _compared(
 
 
 @dataclass(frozen=True, slots=True)
-class _ShingleSets:
+class _ShingledBodies:
     """The shingles of bodies, in parts, and signatures made from them.
 
     Attributes
@@ -229,7 +229,7 @@ class _ShingleSets:
     rows: NDArray[np.uint16]
 
     @classmethod
-    def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _ShingleSets:
+    def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _ShingledBodies:
         """Shingle and sign each body once."""
         parts: list[NDArray[np.uint64]] = []
         places, rows = [], []
