@@ -28,25 +28,25 @@ def test_keys_come_back_in_order_whatever_the_memory(
     keys = rng.integers(-(2**63), 2**63, size=(n, 3))
     keys[:, 1] = rng.integers(0, 3, size=n)  # a few large buckets
     keys[:, 2] = 5
-    found: list[list[tuple[int, int]]] = [[], [], []]
-    with KeyColumns(tmp_path, n, 3, memory=memory) as kept:
+    columns: list[list[tuple[int, int]]] = [[], [], []]
+    with KeyColumns(tmp_path, n, 3, memory=memory) as stored:
         for first in range(0, n, 100):
-            kept.put(first, keys[first : first + 100])
+            stored.put(first, keys[first : first + 100])
         assert list(tmp_path.iterdir()) == []
         largest = 0
         column = 0
-        for part, ids in kept.in_order():
+        for part, ids in stored.in_order():
             largest = max(largest, len(part))
-            if len(found[column]) == n:
+            if len(columns[column]) == n:
                 column += 1
-            found[column] += zip(part.tolist(), ids.tolist(), strict=True)
+            columns[column] += zip(part.tolist(), ids.tolist(), strict=True)
             assert (np.diff(part) >= 0).all()
-    for column, pairs in enumerate(found):
+    for column, pairs in enumerate(columns):
         assert [key for key, _ in pairs] == sorted(keys[:, column].tolist())
         assert sorted(pairs) == sorted(zip(keys[:, column].tolist(), range(n), strict=True))
     if n == 1000 and memory == 2_000:
         assert largest >= n / 3  # a key that many share is not divided
-        assert len(found[0]) == n
+        assert len(columns[0]) == n
 
 
 def test_reads_and_writes_that_do_a_part_are_gone_on_with(
@@ -56,23 +56,23 @@ def test_reads_and_writes_that_do_a_part_are_gone_on_with(
     read, write = os.pread, os.pwrite
     monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 13), place))
     monkeypatch.setattr(os, "pwrite", lambda file, data, place: write(file, data[:11], place))
-    with KeyColumns(tmp_path, 50, 2, memory=2**20) as kept:
-        kept.put(0, keys)
-        found = [part.tolist() for part, _ in kept.in_order()]
-        assert found == np.sort(keys, axis=0).T.tolist()
-        os.truncate(kept._file.fileno(), 100)
+    with KeyColumns(tmp_path, 50, 2, memory=2**20) as stored:
+        stored.put(0, keys)
+        columns = [part.tolist() for part, _ in stored.in_order()]
+        assert columns == np.sort(keys, axis=0).T.tolist()
+        os.truncate(stored._file.fileno(), 100)
         with pytest.raises(OSError, match="lost some of its bytes"):
-            list(kept.in_order())
+            list(stored.in_order())
 
 
 def counted(tally: PairTally) -> dict[tuple[int, int], int]:
-    found: dict[tuple[int, int], int] = {}
+    counts_of_pairs: dict[tuple[int, int], int] = {}
     before = (-1, -1)
     for left, right, counts in tally.in_order():
-        for one, other, count in zip(left.tolist(), right.tolist(), counts.tolist(), strict=True):
-            assert (one, other) > before
-            found[before := (one, other)] = count
-    return found
+        for id1, id2, count in zip(left.tolist(), right.tolist(), counts.tolist(), strict=True):
+            assert (id1, id2) > before
+            counts_of_pairs[before := (id1, id2)] = count
+    return counts_of_pairs
 
 
 @pytest.mark.parametrize("memory", [0, 100_000, 10**9])
@@ -114,6 +114,6 @@ def test_too_many_signatures() -> None:
 
 def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    some = np.arange(5000)
+    ids = np.arange(5000)
     with PairTally(5001, memory=0) as tally, pytest.raises(DatabaseError, match="temporary file"):
-        tally.put(some, some + 1)
+        tally.put(ids, ids + 1)

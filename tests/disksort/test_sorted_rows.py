@@ -11,12 +11,19 @@ from lshdb.disksort.sorted_rows import Ranked, Scratch, Sums
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
 def test_each_pair_once_in_order(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_CHUNK", chunk)
-    given = [("b", "y"), ("a", "\U0001f600"), ("b", "x"), ("a", "\uffff"), ("b", "y"), ("", "\0")]
+    put_pairs = [
+        ("b", "y"),
+        ("a", "\U0001f600"),
+        ("b", "x"),
+        ("a", "\uffff"),
+        ("b", "y"),
+        ("", "\0"),
+    ]
     with Scratch() as pairs:
-        for source, (group, member) in enumerate(given):
+        for source, (group, member) in enumerate(put_pairs):
             pairs.put(group, member, source)
             assert len(pairs._rows) < chunk or chunk == 1
-        expected = sorted((*pair, given.index(pair)) for pair in set(given))
+        expected = sorted((*pair, put_pairs.index(pair)) for pair in set(put_pairs))
         assert list(pairs) == expected
         assert list(pairs) == expected
     assert pairs._connection is None
@@ -60,10 +67,10 @@ def test_nothing_in_it_is_nothing(kind: type[Scratch] | type[Sums]) -> None:
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
 def test_the_highest_first(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_CHUNK", chunk)
-    given = [("b", "x", 0.5), ("a", "y", 1.0), ("a", "x", 0.5), ("b", "x", 0.5), ("c", "", -2.5)]
+    put_rows = [("b", "x", 0.5), ("a", "y", 1.0), ("a", "x", 0.5), ("b", "x", 0.5), ("c", "", -2.5)]
     with Ranked() as ranked:
-        for row in given:
+        for row in put_rows:
             ranked.put(*row)
-        assert list(ranked) == sorted(given, key=lambda row: (-row[2], row))
+        assert list(ranked) == sorted(put_rows, key=lambda row: (-row[2], row))
         assert len(ranked._rows) < chunk
     assert ranked._connection is None

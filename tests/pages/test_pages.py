@@ -61,14 +61,17 @@ def test_everything_in_the_frame_is_escaped() -> None:
 def test_the_policy_has_the_hash_of_all_that_runs_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "more.js").write_text("let more;")
     tree = parse(base(Page(title="a", assets=inline_assets(tmp_path / "more.js"))))
-    (policy,) = [one.get("content") for one in tree.iter("meta") if one.get("http-equiv")]
+    (policy,) = [
+        element.get("content") for element in tree.iter("meta") if element.get("http-equiv")
+    ]
     inline = [*tree.iter("style"), *tree.iter("script")]
     assert len(inline) == 3
     assert set(re.findall("'sha256-(.*?)'", policy)) == {
-        base64.b64encode(hashlib.sha256(one.text.encode()).digest()).decode() for one in inline
+        base64.b64encode(hashlib.sha256(element.text.encode()).digest()).decode()
+        for element in inline
     }
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    assert not any(one.get("src") for one in tree.iter("script"))
+    assert not any(element.get("src") for element in tree.iter("script"))
 
 
 def test_no_template_has_what_the_policy_refuses() -> None:
@@ -81,10 +84,12 @@ def test_no_template_has_what_the_policy_refuses() -> None:
 
 def test_a_served_page_links_to_its_assets() -> None:
     tree = parse(base(Page(title="a", assets=served_assets("/assets/", "more.js"))))
-    scripts = [one.get("src") for one in tree.iter("script")]
+    scripts = [element.get("src") for element in tree.iter("script")]
     assert scripts == ["/assets/page.js", "/assets/more.js"]
-    assert not [one for one in tree.iter("meta") if one.get("http-equiv")]
-    sheets = [one.get("href") for one in tree.iter("link") if one.get("rel") == "stylesheet"]
+    assert not [element for element in tree.iter("meta") if element.get("http-equiv")]
+    sheets = [
+        element.get("href") for element in tree.iter("link") if element.get("rel") == "stylesheet"
+    ]
     assert sheets == ["/assets/style.css"]
     body, kind = read_asset("style.css")
     assert b":root" in body and kind == "text/css; charset=utf-8"
@@ -122,7 +127,7 @@ def test_filters() -> None:
     assert visible_lines("a\r\nb\tc\x00\u200b\ufffe") == "a\nb\tc⟨U+0000⟩⟨U+200B⟩⟨U+FFFE⟩"
     assert visible("\udcff") == "⟨U+DCFF⟩" and visible("Ünï שלום 漢") == "Ünï שלום 漢"
     assert as_json("\u202e\x00é") == '"\\u202e\\u0000\\u00e9"'
-    assert [size(each) for each in (0, 1023, 1536, 2**40)] == [
+    assert [size(n_bytes) for n_bytes in (0, 1023, 1536, 2**40)] == [
         "0 bytes", "1,023 bytes", "1.5 KiB", "1.0 TiB",
     ]  # fmt: skip
     assert moment("2026-01-31 08:15:59.000001") == "2026-01-31 08:15"

@@ -32,8 +32,8 @@ def test_nothing_is_lost_or_made_up(one: list[str], other: list[str]) -> None:
     left, right = show_texts(" ".join(one), " ".join(other))
     assert words(left.pieces, "same", "del", "moved-from") == one
     assert words(right.pieces, "same", "ins", "moved") == other
-    both = show_difference(" ".join(one), " ".join(other))
-    assert words(both.pieces, "same", "ins", "moved") == other
+    merged = show_difference(" ".join(one), " ".join(other))
+    assert words(merged.pieces, "same", "ins", "moved") == other
     assert words(left.pieces, "same") == words(right.pieces, "same")
 
 

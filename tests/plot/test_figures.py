@@ -23,7 +23,7 @@ Make = Callable[..., Index]
 def bars(figure: Any) -> list[tuple[float, float]]:
     """Left edge and height of each bar."""
     (axes,) = figure.axes
-    return [(one.get_x(), one.get_height()) for one in axes.patches]
+    return [(bar.get_x(), bar.get_height()) for bar in axes.patches]
 
 
 def points(figure: Any, number: int = 0) -> list[tuple[float, float]]:
@@ -53,20 +53,20 @@ def test_the_s_curve_is_that_of_the_bands(families: Index) -> None:
 
 def test_measured_recall_is_drawn_with_its_interval(families: Index) -> None:
     measured = families.recall(sample=None)
-    slices = [one for one in measured.slices if one.recall is not None]
+    slices = [part for part in measured.slices if part.recall is not None]
     for figure in (pictures.recall(measured), pictures.s_curve(families, measured=measured)):
         (axes,) = figure.axes
         (container,) = axes.containers
         line, _, (spans,) = container
-        assert [float(y) for y in line.get_data()[1]] == [one.recall for one in slices]
-        ends = [tuple(map(float, one[:, 1])) for one in spans.get_segments()]
+        assert [float(y) for y in line.get_data()[1]] == [part.recall for part in slices]
+        ends = [tuple(map(float, span[:, 1])) for span in spans.get_segments()]
         assert ends == [
-            (pytest.approx(one.lower), pytest.approx(max(one.upper or 0, one.recall or 0)))
-            for one in slices
+            (pytest.approx(part.lower), pytest.approx(max(part.upper or 0, part.recall or 0)))
+            for part in slices
         ]
-    expected = [one.expected for one in slices if one.expected is not None]
+    expected = [part.expected for part in slices if part.expected is not None]
     (axes,) = pictures.recall(measured).axes
-    level = [one for one in axes.lines if one.get_linewidth() == 2]
+    level = [level_line for level_line in axes.lines if level_line.get_linewidth() == 2]
     assert [float(one.get_ydata()[0]) for one in level] == expected
 
 
@@ -74,12 +74,12 @@ def test_measured_recall_is_drawn_with_its_interval(families: Index) -> None:
 def test_every_pair_is_in_a_bar(families: Index, threshold: float | None) -> None:
     pairs = [pair.similarity for pair in families.pairs(threshold=threshold)]
     figure = pictures.similarity(families, threshold=threshold, bins=10)
-    *found, (_, copies) = bars(figure)
+    *drawn, (_, copies) = bars(figure)
     assert copies == pairs.count(1.0) > 0
     low = Fraction(str(threshold or 0.5))
-    exact = [Fraction(one).limit_denominator(1000) for one in pairs]
-    counts = Counter(int((one - low) / ((1 - low) / 10)) for one in exact if one < 1)
-    assert [height for _, height in found] == [counts[place] for place in range(10)]
+    exact = [Fraction(level).limit_denominator(1000) for level in pairs]
+    counts = Counter(int((level - low) / ((1 - low) / 10)) for level in exact if level < 1)
+    assert [height for _, height in drawn] == [counts[place] for place in range(10)]
     assert sum(height for _, height in bars(figure)) == len(pairs)
     assert figure.axes[0].get_title() == f"{len(pairs):,} near-duplicate pairs"
     with pytest.raises(ParameterError, match="bins is 0"):
@@ -106,42 +106,44 @@ def test_distances_begin_with_the_nearest(make_index: Make) -> None:
     assert figure.axes[0].get_xlabel() == "distance"
     assert 0.0 not in distances and figure.axes[0].get_legend() is None
     nothing = pictures.similarity(index, threshold=1e-9).axes[0].texts
-    assert [one.get_text() for one in nothing] == ["no pair of distance at most 1e-09"]
-    nearest = sum(one < 0.25 for one in distances)
+    assert [text.get_text() for text in nothing] == ["no pair of distance at most 1e-09"]
+    nearest = sum(distance < 0.25 for distance in distances)
     assert sum(height for left, height in bars(figure) if 0 < left + 0.125 < 0.25) == nearest
     assert "distance of a pair" in pictures.s_curve(index).axes[0].get_xlabel()
 
 
 def test_clusters_and_buckets_by_size(families: Index) -> None:
-    sizes = Counter(len(one.keys) for one in families.clusters())
+    sizes = Counter(len(cluster.keys) for cluster in families.clusters())
     assert points(pictures.clusters(families)) == sorted(sizes.items())
     title = pictures.buckets(families).axes[0].get_title()
     assert title.startswith("At least") == (not families.stats().buckets_are_exact)
     families.compact()
     stats = families.stats(count_buckets=True)
-    found = points(pictures.buckets(families))
-    assert sum(n for size, n in found if size > 1) == stats.shared_buckets
-    assert max(size for size, _ in found) == stats.largest_bucket
+    drawn = points(pictures.buckets(families))
+    assert sum(n for size, n in drawn if size > 1) == stats.shared_buckets
+    assert max(size for size, _ in drawn) == stats.largest_bucket
 
 
 def test_each_add_is_a_bar(families: Index) -> None:
     families.add([("copy", "now it has another text")])
     figure = pictures.batches(families)
     assert sum(height for _, height in bars(figure)) == len(families) + 2
-    assert {one.get_text() for one in figure.legends[0].get_texts()} == {
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {
         "added", "replaced", "rejected", "of these, exact copies",
     }  # fmt: skip
     assert [height for _, height in bars(figure) if height == 1] == [1, 1]
-    assert [y for _, y in points(figure)] == [one.n_copies for one in families.batches()]
+    assert [y for _, y in points(figure)] == [batch.n_copies for batch in families.batches()]
 
 
 def test_advice_shows_the_histogram_and_the_proposals() -> None:
-    found = advise(family_corpus(7))
-    figure = pictures.advice(found)
-    slices = [one for one in found.histogram.slices if one.pairs]
-    assert [height for _, height in bars(figure)] == [one.pairs for one in slices]
-    own = [one for one in found.choices if one.k == found.histogram.k]
-    assert [points(figure, n)[0][0] for n in range(len(own))] == [one.threshold for one in own]
+    advice = advise(family_corpus(7))
+    figure = pictures.advice(advice)
+    slices = [part for part in advice.histogram.slices if part.pairs]
+    assert [height for _, height in bars(figure)] == [part.pairs for part in slices]
+    own = [choice for choice in advice.choices if choice.k == advice.histogram.k]
+    assert [points(figure, n)[0][0] for n in range(len(own))] == [
+        choice.threshold for choice in own
+    ]
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -149,7 +151,7 @@ def test_where_there_is_nothing_to_draw(make_index: Make, n: int) -> None:
     index = make_index(bands=1, rows=1)
     index.add([("a", "some words that nothing else has")][:n])
     said = [draw(index).axes[0].texts for draw in pictures.FIGURES.values()]
-    assert [one[0].get_text() if one else "" for one in said] == [
+    assert [texts[0].get_text() if texts else "" for texts in said] == [
         "", "no pair of similarity at least 0.8", "" if n else "no bucket", "no cluster",
         "" if n else "nothing was added", "no pair to measure",
     ]  # fmt: skip
@@ -202,7 +204,7 @@ def test_few_things_are_marked_by_whole_numbers(make_index: Make) -> None:
     index.add([("a", "some words that nothing else has")])
     assert pictures.s_curve(index).axes[0].get_title() == "1 band of 1 row"
     (axes,) = pictures.batches(index).axes
-    assert [float(one) for one in axes.get_yticks() if 0 <= one <= 1] == [0, 1]
+    assert [float(tick) for tick in axes.get_yticks() if 0 <= tick <= 1] == [0, 1]
     (axes,) = pictures.buckets(index).axes
     low, high = axes.get_xlim()
-    assert [float(one) for one in axes.get_xticks() if low <= one <= high] == [1, 10]
+    assert [float(tick) for tick in axes.get_xticks() if low <= tick <= high] == [1, 10]

@@ -15,7 +15,7 @@ Make = Callable[..., Index]
 
 
 def texts_of(tree: Any) -> list[str]:
-    return ["".join(one.itertext()) for one in by_class(tree, "text")]
+    return ["".join(element.itertext()) for element in by_class(tree, "text")]
 
 
 @pytest.mark.fast
@@ -25,26 +25,28 @@ def test_what_differs_stands_side_by_side(make_index: Make) -> None:
     rest = " ".join(f"w{number}" for number in range(90))
     index.add([("old", f"{moved}\nthe OLD end {rest}"), ("new", f"the new end {rest}\n{moved}")])
     tree = parse(index.explain_page("old", "new"))
-    found = index.explain("old", "new")
+    explanation = index.explain("old", "new")
     facts = {text_of(row[0]): text_of(row[1]) for row in tree.iter("tr")}
-    assert facts["exact similarity"] == f"{found.exact:.3f}"
-    assert facts["bands that agree"].startswith(f"{len(found.matched_bands)} of {found.bands}: ")
+    assert facts["exact similarity"] == f"{explanation.exact:.3f}"
+    assert facts["bands that agree"].startswith(
+        f"{len(explanation.matched_bands)} of {explanation.bands}: "
+    )
     assert facts["words"] == "92 are equal, of 101 and 101; 8 were moved"
     assert text_of(by_id(tree, "verdict")) == "Near-duplicates"
-    assert [one.text for one in tree.iter("del")] == ["OLD"]
-    assert [one.text for one in tree.iter("ins")] == ["new"]
-    assert [one.get("title") for one in by_class(tree, "moved")] == [
+    assert [element.text for element in tree.iter("del")] == ["OLD"]
+    assert [element.text for element in tree.iter("ins")] == ["new"]
+    assert [element.get("title") for element in by_class(tree, "moved")] == [
         "moved, line 2 of the other text", "moved, line 1 of the other text",
     ]  # fmt: skip
     left, right = texts_of(tree)
     assert left.startswith(f"moved, line 2 of the other text: {moved}")
     assert "words are the same]" in left
     assert right.endswith(moved)
-    summaries = [text_of(one) for one in tree.iter("summary")]
+    summaries = [text_of(element) for element in tree.iter("summary")]
     assert summaries == [
-        f"{len(found.shared or ())} in both",
-        f"{len(found.only1 or ())} only in old",
-        f"{len(found.only2 or ())} only in new",
+        f"{len(explanation.shared or ())} in both",
+        f"{len(explanation.only1 or ())} only in old",
+        f"{len(explanation.only2 or ())} only in new",
     ]
 
 

@@ -47,18 +47,18 @@ def text_of(element: Any) -> str:
 
 
 def by_class(tree: Any, name: str) -> list[Any]:
-    return [one for one in tree.iter() if name in (one.get("class") or "").split()]
+    return [element for element in tree.iter() if name in (element.get("class") or "").split()]
 
 
 def by_id(tree: Any, name: str) -> Any:
-    return next(one for one in tree.iter() if one.get("id") == name)
+    return next(element for element in tree.iter() if element.get("id") == name)
 
 
 def require_harmless(tree: Any) -> None:
     """No element, attribute or script has anything that runs but the page's own two scripts."""
     allowed = {"script", "style", "link", "meta", "svg", "a"}
     scripts = list(tree.iter("script"))
-    assert len(scripts) == 2 and not any("alert" in one.text for one in scripts)
+    assert len(scripts) == 2 and not any("alert" in script.text for script in scripts)
     for element in tree.iter():
         if not isinstance(element.tag, str):
             raise AssertionError("a comment came into the page")
@@ -78,29 +78,29 @@ def families(tmp_path: Path) -> Any:
         later = [("copy-1", corpus[0][1]), ("copy-2", corpus[1][1])]
         words = [f"word{number}" for number in range(120)]  # similar by .95, .90, and so on
         later += [(f"slide-{n}", " ".join(words[2 * n : 2 * n + 80])) for n in range(16)]
-        for name, some in {"monday": corpus[:half], "tuesday": corpus[half:], "": later}.items():
-            index.add([Document(key, text, f"{name}.jsonl") for key, text in some], night=name)
+        for name, texts in {"monday": corpus[:half], "tuesday": corpus[half:], "": later}.items():
+            index.add([Document(key, text, f"{name}.jsonl") for key, text in texts], night=name)
         yield index
 
 
 @pytest.mark.fast
 def test_it_shows_the_clusters_of_the_index(families: Index, tmp_path: Path) -> None:
-    made = families.report(tmp_path / "report.html")
-    tree = parse(made.path)
+    report = families.report(tmp_path / "report.html")
+    tree = parse(report.path)
     require_harmless(tree)
     shown = by_class(tree, "cluster")
     expected = list(families.clusters())
-    assert (made.clusters, made.clusters_left, made.pages) == (len(expected), 0, 1)
-    assert made.n_bytes == made.path.stat().st_size
+    assert (report.clusters, report.clusters_left, report.pages) == (len(expected), 0, 1)
+    assert report.n_bytes == report.path.stat().st_size
     for card, cluster in zip(shown, expected, strict=True):
         assert card.find("summary").find("bdi").text == cluster.label
         assert int(card.get("data-size")) == len(cluster.keys)
         pairs = [
-            families.explain(one, other)
-            for place, one in enumerate(cluster.keys)
-            for other in cluster.keys[place + 1 :]
+            families.explain(key1, key2)
+            for place, key1 in enumerate(cluster.keys)
+            for key2 in cluster.keys[place + 1 :]
         ]
-        levels = [one.similarity for one in pairs if one.is_found]
+        levels = [explanation.similarity for explanation in pairs if explanation.is_found]
         assert float(card.get("data-low")) == pytest.approx(min(levels))
         assert float(card.get("data-high")) == pytest.approx(max(levels))
         members = by_class(card, "member")
@@ -120,14 +120,14 @@ def test_each_member_says_why_it_was_found(families: Index, tmp_path: Path) -> N
         for member in by_class(card, "member")[1:]:
             key = member.find("p").find("bdi").text
             why = text_of(by_class(member, "note")[0])
-            other = by_class(member, "note")[0].find("bdi").text
-            found = families.explain(key, other)
-            if found.are_copies:
+            neighbour = by_class(member, "note")[0].find("bdi").text
+            explanation = families.explain(key, neighbour)
+            if explanation.are_copies:
                 assert why.startswith("exact copy of")
                 continue
-            assert f"similarity {found.similarity:.3f} to" in why
-            bands = ", ".join(str(band) for band in found.matched_bands)
-            assert re.search(rf"bands? {bands} of {found.bands} agree", why), why
+            assert f"similarity {explanation.similarity:.3f} to" in why
+            bands = ", ".join(str(band) for band in explanation.matched_bands)
+            assert re.search(rf"bands? {bands} of {explanation.bands} agree", why), why
             checked += 1
     assert checked > 10
 
@@ -139,16 +139,18 @@ def test_a_diff_is_of_the_pair_whose_similarity_stands_above_it(
     (card,) = by_class(parse(tmp_path / "report.html"), "cluster")
     named: dict[str, str] = {}
     for member in by_class(card, "member"):
-        key, *others = [one.text for one in member.iter("bdi") if one.get("class") == "key"]
+        key, *neighbours = [
+            element.text for element in member.iter("bdi") if element.get("class") == "key"
+        ]
         text = by_class(member, "text")[0]
-        marked = {name: [one.text for one in text.iter(name)] for name in ("ins", "del")}
-        if not others:
+        marked = {name: [element.text for element in text.iter(name)] for name in ("ins", "del")}
+        if not neighbours:
             assert key == "slide-0" and marked == {"ins": [], "del": []}
             continue
-        named[key] = others[0]
+        named[key] = neighbours[0]
         steps = families.params.normalisation
-        texts = families.texts([key, others[0]])
-        expected = show_difference(texts[others[0]], texts[key], steps=steps).pieces
+        texts = families.texts([key, neighbours[0]])
+        expected = show_difference(texts[neighbours[0]], texts[key], steps=steps).pieces
         for name in ("ins", "del"):
             assert marked[name] == [piece.text for piece in expected if piece.kind == name]
         assert "with which it is compared" in text_of(by_class(member, "note")[0])
@@ -160,14 +162,14 @@ def test_buckets_are_numbered_by_their_bands_from_0(families: Index, tmp_path: P
     cards = by_class(parse(tmp_path / "report.html"), "bucket")
     buckets = set(families.sql("SELECT size, band FROM bucket WHERE size > 1"))
     shown = [text_of(card.find("summary")).split()[:5] for card in cards]
-    assert shown and all((int(one[0]), int(one[4])) in buckets for one in shown)
+    assert shown and all((int(row[0]), int(row[4])) in buckets for row in shown)
     assert {0, families.params.bands - 1} & {band for _, band in buckets}
 
 
 def test_candidates_and_pairs_near_the_threshold(families: Index, tmp_path: Path) -> None:
     families.report(tmp_path / "report.html", limit=10)
     tree = parse(tmp_path / "report.html")
-    table = next(one for one in tree.iter("tbody") if "verified" in text_of_head(one, tree))
+    table = next(body for body in tree.iter("tbody") if "verified" in text_of_head(body, tree))
     rows = [[text_of(cell) for cell in row] for row in table.findall("tr")]
     verified = sum(int(row[1].replace(",", "")) for row in rows)
     false = sum(int(row[2].replace(",", "")) for row in rows)
@@ -202,7 +204,9 @@ def test_nights_add_up_to_all_pairs(families: Index, tmp_path: Path) -> None:
     families.report(tmp_path / "report.html")
     tree = parse(tmp_path / "report.html")
     expected: Counter[tuple[str, str]] = Counter()
-    names = {one.batch_id: one.night or f"batch {one.batch_id}" for one in families.batches()}
+    names = {
+        batch.batch_id: batch.night or f"batch {batch.batch_id}" for batch in families.batches()
+    }
     for pair in families.pairs():
         batches = sorted(families.show(key).document.batch_id for key in (pair.key1, pair.key2))
         expected[names[batches[1]], names[batches[0]]] += 1
@@ -222,7 +226,7 @@ def test_batches_and_sizes_are_those_of_the_index(families: Index, tmp_path: Pat
     rows = [[text_of(cell) for cell in row] for row in by_id(tree, "batches").find("tbody")]
     assert [row[0] for row in rows[1:]] == ["batch 3", "tuesday", "monday"]
     batches = families.batches()
-    assert sum(int(row[2]) for row in rows) == sum(one.n_added for one in batches)
+    assert sum(int(row[2]) for row in rows) == sum(batch.n_added for batch in batches)
     assert sum(int(row[7]) for row in rows) == 1
     facts = dict(zip(map(text_of, tree.iter("dt")), map(text_of, tree.iter("dd")), strict=True))
     stats = families.stats()
@@ -287,9 +291,9 @@ def test_a_folder_has_all_clusters_once(families: Index, tmp_path: Path, monkeyp
     from lshdb.report import index_report
 
     monkeypatch.setattr(index_report, "PAGE_CLUSTERS", 3)
-    made = families.report(tmp_path / "pages")
+    report = families.report(tmp_path / "pages")
     expected = [cluster.label for cluster in families.clusters()]
-    assert made.path == tmp_path / "pages" / "index.html"
+    assert report.path == tmp_path / "pages" / "index.html"
     names = sorted(path.name for path in (tmp_path / "pages").iterdir())
     n_pages = -(-len(expected) // 3)
     assert names == [*(f"clusters-{n:04d}.html" for n in range(1, n_pages + 1)), "index.html"]
@@ -297,23 +301,23 @@ def test_a_folder_has_all_clusters_once(families: Index, tmp_path: Path, monkeyp
     for name in names:
         tree = parse(tmp_path / "pages" / name)
         require_harmless(tree)
-        labels += [one.find("summary").find("bdi").text for one in by_class(tree, "cluster")]
+        labels += [card.find("summary").find("bdi").text for card in by_class(tree, "cluster")]
         for link in tree.iter("a"):
             target = link.get("href")
             assert target.startswith("#") or (tmp_path / "pages" / target).is_file()
     assert labels == expected
-    assert (made.clusters, made.clusters_left, made.pages) == (len(expected), 0, n_pages + 1)
+    assert (report.clusters, report.clusters_left, report.pages) == (len(expected), 0, n_pages + 1)
 
 
 def test_a_file_has_no_more_than_it_may(families: Index, tmp_path: Path, monkeypatch: Any) -> None:
     from lshdb.report import index_report
 
     monkeypatch.setattr(index_report, "FILE_BYTES", 30_000)
-    made = families.report(tmp_path / "report.html", sample=0)
+    report = families.report(tmp_path / "report.html", sample=0)
     n_clusters = len(list(families.clusters()))
-    assert 0 < made.clusters_left == n_clusters - made.clusters
-    left = by_id(parse(made.path), "clusters-left")
-    assert text_of(left).startswith(f"{made.clusters_left} smaller clusters are not shown.")
+    assert 0 < report.clusters_left == n_clusters - report.clusters
+    left = by_id(parse(report.path), "clusters-left")
+    assert text_of(left).startswith(f"{report.clusters_left} smaller clusters are not shown.")
     monkeypatch.undo()
     limited = families.report(tmp_path / "two.html", limit=2)
     assert (limited.clusters, limited.clusters_left) == (2, n_clusters - 2)
@@ -329,7 +333,7 @@ def test_since_shows_what_is_new(families: Index, tmp_path: Path) -> None:
     families.report(tmp_path / "report.html", since="last")
     tree = parse(tmp_path / "report.html")
     expected = [cluster.label for cluster in families.clusters(since="last")]
-    shown = [one.find("summary").find("bdi").text for one in by_class(tree, "cluster")]
+    shown = [card.find("summary").find("bdi").text for card in by_class(tree, "cluster")]
     assert shown == expected and 0 < len(expected) < len(list(families.clusters()))
     pairs = len(list(families.pairs(since="last")))
     assert sum(int(text_of(list(row)[2])) for row in by_id(tree, "repeats").find("tbody")) == pairs
@@ -340,8 +344,8 @@ def test_since_shows_what_is_new(families: Index, tmp_path: Path) -> None:
 
 def test_one_cluster_by_any_of_its_keys(families: Index, tmp_path: Path) -> None:
     cluster = next(iter(families.clusters()))
-    made = families.report(tmp_path / "one.html", cluster=cluster.keys[-1])
-    (card,) = by_class(parse(made.path), "cluster")
+    report = families.report(tmp_path / "one.html", cluster=cluster.keys[-1])
+    (card,) = by_class(parse(report.path), "cluster")
     assert card.find("summary").find("bdi").text == cluster.label
     assert len(by_class(card, "member")) == min(30, len(cluster.keys))
     families.add([("alone", "nothing is like these words at all or ever was")])

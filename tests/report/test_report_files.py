@@ -36,15 +36,15 @@ def left_over(folder: Path) -> list[str]:
 def test_one_that_is_there_is_replaced_only_if_it_may_be(
     index: Index, tmp_path: Path, name: str
 ) -> None:
-    made = index.report(tmp_path / name, sample=0)
-    before = made.path.read_bytes()
+    report = index.report(tmp_path / name, sample=0)
+    before = report.path.read_bytes()
     with pytest.raises(LshdbError, match="exists already") as caught:
         index.report(tmp_path / name)
     assert "--overwrite" in str(caught.value.hint)
-    assert made.path.read_bytes() == before
+    assert report.path.read_bytes() == before
     index.add([("more", "a text that nothing else is like at all")])
     index.report(tmp_path / name, overwrite=True, sample=0)
-    assert made.path.read_bytes() != before
+    assert report.path.read_bytes() != before
     assert left_over(tmp_path) == [name]
 
 
@@ -55,12 +55,12 @@ def test_a_folder_with_anything_else_is_left_alone(index: Index, tmp_path: Path)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(LshdbError, match=r"holds notes\.txt, which is no page of a report"):
         index.report(folder, overwrite=True)
-    other = tmp_path / "site"
-    other.mkdir()
-    (other / "index.html").write_text("<!DOCTYPE html><title>my own page</title>")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("<!DOCTYPE html><title>my own page</title>")
     with pytest.raises(LshdbError, match="no page of a report"):
-        index.report(other, overwrite=True)
-    assert (other / "index.html").read_text().endswith("my own page</title>")
+        index.report(site, overwrite=True)
+    assert (site / "index.html").read_text().endswith("my own page</title>")
     assert left_over(tmp_path) == ["pages", "site"]
 
 
@@ -175,13 +175,13 @@ def test_all_is_of_one_state(index: Index, tmp_path: Path) -> None:
 
     def meanwhile(_count: int) -> None:
         if not added:
-            with Index.open(index.path) as other:
-                added.append(other.add([("f000-0", "another text for this key altogether")]))
-                other.remove("f001-0")
-                other.update_clusters()
+            with Index.open(index.path) as writer:
+                added.append(writer.add([("f000-0", "another text for this key altogether")]))
+                writer.remove("f001-0")
+                writer.update_clusters()
 
-    made = index.report(tmp_path / "report.html", sample=0, on_progress=meanwhile)
+    report = index.report(tmp_path / "report.html", sample=0, on_progress=meanwhile)
     assert added
-    text = made.path.read_text()
+    text = report.path.read_text()
     assert "another text for this key" not in text and "f001-0" in text
     assert f"<dd>{len(index) + 1}<" in text

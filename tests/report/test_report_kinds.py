@@ -52,10 +52,10 @@ def test_it_shows_the_same_clusters_as_the_index(kind: str, tmp_path: Path) -> N
     with Index.create(tmp_path / "x.lshdb", **parameters) as index:
         index.add(documents)
         index.remove(documents[0][0])
-        made = index.report(tmp_path / "report.html", sample=5)
+        report = index.report(tmp_path / "report.html", sample=5)
         expected = [cluster.label for cluster in index.clusters()]
         distance = index.params.kind.is_distance
-    tree = parse(made.path)
+    tree = parse(report.path)
     require_harmless(tree)
     cards = by_class(tree, "cluster")
     assert [card.find("summary").find("bdi").text for card in cards] == expected
@@ -73,10 +73,10 @@ def test_an_index_without_a_signature(tmp_path: Path, documents: list[Any]) -> N
     with Index.create(tmp_path / "x.lshdb") as index:
         if documents:
             index.add(documents)
-        made = index.report(tmp_path / "report.html")
+        report = index.report(tmp_path / "report.html")
         index.report(tmp_path / "pages")
-    tree = parse(made.path)
-    assert made.clusters == 0
+    tree = parse(report.path)
+    assert report.clusters == 0
     assert "No two documents are near-duplicates" in text_of(tree)
     assert ("Nothing has been added yet" in text_of(tree)) == (not documents)
     parse(tmp_path / "pages" / "index.html")
@@ -85,8 +85,8 @@ def test_an_index_without_a_signature(tmp_path: Path, documents: list[Any]) -> N
 def test_passages_have_no_clusters(tmp_path: Path) -> None:
     with Index.create(tmp_path / "x.lshdb", passages=(8, 4)) as index:
         index.add((f"k{n}", " ".join(f"word{m}" for m in range(n, 60 + n))) for n in range(0, 9, 3))
-        made = index.report(tmp_path / "report.html")
-    tree = parse(made.path)
+        report = index.report(tmp_path / "report.html")
+    tree = parse(report.path)
     assert not by_class(tree, "cluster") and not by_class(tree, "pair")
     assert "lshdb pairs --by document" in text_of(tree)
 
