@@ -26,6 +26,7 @@ from tests.fault.writer import (
     WRITE,
     WriterProcess,
 )
+from tests.golden.test_indexes import history_of, unpack_postgres
 from tests.postgres import PostgresUrl, fresh_schema
 
 KILLS = 500
@@ -215,6 +216,42 @@ def test_an_upgrade_is_killed_at_every_call(
         assert {file.name.partition(".")[0] for file in path.iterdir()} == names, nth
         assert len([*path.glob("signatures*")]) == 1, nth
     assert states == {"old", "new"}
+
+
+UPGRADE_POSTGRES = {
+    "before documents are read": ("maintain.format1:add_stored", "before", "old"),
+    "before history is written": ("maintain.format1:_restore_history", "before", "old"),
+    "before the tables are dropped": ("maintain.format1:_drop_tables", "before", "old"),
+    "after the tables are dropped": ("maintain.format1:_drop_tables", "after", "old"),
+    "before the commit": ("maintain.format1:transfer_rows", "after", "old"),
+    "after the commit": ("maintain.upgrade:settle_upgrade", "before", "new"),
+    "at the end": ("maintain.upgrade:settle_upgrade", "after", "new"),
+}
+
+
+@pytest.mark.parametrize("where", UPGRADE_POSTGRES)
+def test_an_upgrade_in_postgres_is_killed(
+    where: str,
+    writer: WriterProcess,
+    tmp_path: Path,
+    postgres_url: PostgresUrl,
+    postgres_schema: str,
+) -> None:
+    name, when, left = UPGRADE_POSTGRES[where]
+    (tmp_path / "root").mkdir()
+    path = unpack_postgres(tmp_path / "root", "cosine.lshdb", postgres_url, postgres_schema)
+    before = history_of(path)
+    killed = writer.run(path, {}, steps=("upgrade",), **function(name, when))
+    assert killed.outcome == "killed", killed.result
+    if left == "old":
+        with pytest.raises(FormatError, match="has format 1; this version reads"):
+            Index.open(path)
+    else:
+        Index.open(path).close()
+    Index.upgrade(path)
+    assert history_of(path) == before
+    with Index.open(path) as index:
+        assert index.check() == []
 
 
 POSTGRES = {

@@ -239,23 +239,30 @@ def test_passages_are_signed_anew(revision: str, tmp_path: Path) -> None:
         assert changed.stale and index.check() == []
 
 
+def unpack_postgres(folder: Path, name: str, url: PostgresUrl, schema: str) -> Path:
+    """Unpack an index of format 1 whose database is in a new schema of a server."""
+    import psycopg
+
+    path = unpack(POSTGRES / "0006.tar.gz", folder, name)
+    with psycopg.connect(url.psycopg) as server:
+        server.execute(f'CREATE SCHEMA "{schema}"'.encode())
+        server.execute(f'SET search_path TO "{schema}"'.encode())
+        server.execute((path / "index.sql").read_bytes())
+    (path / "index.sql").unlink()
+    description = path / "index.toml"
+    text = description.read_text("utf-8").replace("DATABASE", url.lshdb)
+    description.write_text(text.replace("SCHEMA", schema), "utf-8")
+    return path
+
+
 @pytest.mark.parametrize("metric", ["jaccard", "cosine"])
 def test_an_index_in_postgres_is_signed_anew(
     metric: str, tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
 ) -> None:
-    import psycopg
-
     name = "golden.lshdb" if metric == "jaccard" else f"{metric}.lshdb"
-    path = unpack(POSTGRES / "0006.tar.gz", tmp_path, name)
-    with psycopg.connect(postgres_url.psycopg) as server:
-        server.execute(f'CREATE SCHEMA "{postgres_schema}"'.encode())
-        server.execute(f'SET search_path TO "{postgres_schema}"'.encode())
-        server.execute((path / "index.sql").read_bytes())
-        server.execute("CREATE TABLE mine AS SELECT 1 AS number")
-    (path / "index.sql").unlink()
-    description = path / "index.toml"
-    text = description.read_text("utf-8").replace("DATABASE", postgres_url.lshdb)
-    description.write_text(text.replace("SCHEMA", postgres_schema), "utf-8")
+    path = unpack_postgres(tmp_path, name, postgres_url, postgres_schema)
+    with raw(path) as execute:
+        execute("CREATE TABLE mine AS SELECT 1 AS number")
     check_upgraded(path, "0006")
     with raw(path) as execute:
         assert execute("SELECT number FROM mine").fetchall() == [(1,)]
