@@ -11,7 +11,7 @@ from lshdb.params.bucket_layout import buckets_of, keys_from
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["keys_of_bands"]
+__all__ = ["band_words", "keys_of_bands"]
 
 
 def band_words(
