@@ -28,7 +28,6 @@ def test_rows_are_read_some_at_a_time_where_all_would_take_too_much(
     expected = pair_set(index)
     assert len(expected) > 50
     monkeypatch.setattr("lshdb.storage.rowfiles.row_file.MOST_HELD_BYTES", 0)
-    monkeypatch.setattr("lshdb.search.query._CANDIDATES", 2)
     monkeypatch.setattr("lshdb.search.candidates._COMPARED", 2)
     monkeypatch.setattr("lshdb.storage.rowfiles.row_file.RowFile.take_between", None)
     assert pair_set(index) == expected
