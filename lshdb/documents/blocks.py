@@ -19,7 +19,7 @@ __all__ = ["DocumentBlock", "DocumentStream", "Item", "body_weight", "in_blocks"
 
 _DOCUMENTS = 1024
 _WEIGHT = 2**18
-"""A block that is made of single documents has no more of them, and is complete with so much."""
+"""Limits of a block that is made of single documents: their number and their weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class DocumentStream(Iterator["Document | Rejected"]):
             self._begun = item.documents()
 
     def by_blocks(self) -> Iterator[Item]:
-        """Yield what has not been taken yet, by blocks."""
+        """Yield the documents that nobody has taken yet, by blocks."""
         yield from in_blocks(self._begun, is_at_hand=True)
         yield from self._items
 

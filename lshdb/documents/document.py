@@ -325,7 +325,7 @@ class Fields:
 
     @property
     def may_be_texts(self) -> bool:
-        """Whether nothing is said of records, so that every file may be one text."""
+        """Whether the caller names no field, so that every file may be one text."""
         said = (self.key, self.vector, self.keys, self.text, self.keep, self.row_keys)
         return not any((*said, self.delimiter, self.quote)) and self.body in (None, "text")
 
@@ -401,7 +401,7 @@ class SeenFields:
         self._present: list[str] = []
 
     def note(self, kept: Iterable[str], present: Iterable[str]) -> None:
-        """Note the fields that were kept, and those that there are in the same record."""
+        """Note the fields of a record that were kept, and all that it has."""
         if self.unseen:
             for name in kept:
                 self.unseen.pop(name, None)

@@ -87,7 +87,7 @@ def is_table(value: object) -> bool:
 
 
 def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> Iterator[Item]:
-    """Return the documents of all rows, with a rejection in place of each that is none.
+    """Return blocks of documents; a row that cannot be a document gives a rejection.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def given_rows(
     documents: Any, *, key: str | None, text: str | Sequence[str] | None, vector: str | None,
     keep: str | Sequence[str], source: str, params: IndexParams,
 ) -> Any:  # fmt: skip
-    """Return what a caller adds: the documents of a table, or what is no table as it is.
+    """Return the documents of a table; anything that is not a table is returned unchanged.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def given_rows(
 
 
 class OpenTable(NamedTuple):
-    """A table: its columns, and what gives the schema and the record batches of some of them."""
+    """The columns of a table, and a function that reads some: schema and record batches."""
 
     names: list[str]
     read: Callable[[list[str]], tuple[Any, Iterator[Any]]]

@@ -389,9 +389,9 @@ class _OtherFormatError(BrokenSourceError):
 
 
 class _Guesses:
-    """Says which files are read as something that their names do not say; a few of them by name.
+    """Notes about single files, such as those whose content differs from their name.
 
-    So it does of other notes about single files.
+    The first few are named, the others counted.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -431,7 +431,7 @@ class _Opening:
     stdin: BinaryIO | None
 
     def begin(self, source: Source, opened: ExitStack) -> tuple[Source, BinaryIO, bytes]:
-        """Open a source; return it as what it is, the file, and what was read from a pipe."""
+        """Open a source; return it with its true format, the file, and bytes read from a pipe."""
         from lshdb.documents.io.misnamed import read_head, recognised
         from lshdb.documents.io.streams import open_source
 

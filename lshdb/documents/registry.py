@@ -349,7 +349,7 @@ _BY_ARCHIVED_NAME = {
     ".epub": _binary("an EPUB file", _TO_TEXT),
     ".xls": _binary("an old Excel file", _TO_CSV),
 }  # fmt: skip
-"""What archives and old Office files are by their extension, if their beginning says no more."""
+"""Archives and old Office files by their extension, where the beginning says too little."""
 _OPEN_LOOKS = {"a ZIP archive", "an Office file", "an old Office file"}
 
 

@@ -238,7 +238,7 @@ _OF_UNIT = (604_800, 86_400, 3_600, 60, 1)
 
 
 def kind_of(key: bytes) -> tuple[str, bool]:
-    """Return in words what a value is, and whether values of this kind have an order."""
+    """Describe a value in words, and return whether values of its kind have an order."""
     return _KINDS[key[:1]], key[:1] in _ORDERED
 
 

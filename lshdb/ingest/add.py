@@ -146,11 +146,10 @@ def source_of_bodies(
     *,
     is_at_hand: bool,
 ) -> BatchSource:
-    """Return a source whose documents are signed by a family, on some threads.
+    """Return a source whose documents a family signs, in several threads.
 
-    With ``is_at_hand``, nobody is waited for when documents are read. A commit then takes batches
-    for as long as they are signed as fast as they are written. Where they are not, a commit of one
-    batch is short enough for the threads to have something to do meanwhile.
+    If input never blocks (``is_at_hand``), one commit takes as many batches as the signing threads
+    keep ready.
     """
     return BatchSource(
         name,

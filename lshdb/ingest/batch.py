@@ -49,7 +49,7 @@ PERSON_OF_TEXTS = b"text"
 
 @dataclass(slots=True)
 class Contents:
-    """What some documents are signed by, as columns.
+    """The contents by which documents are signed, as columns.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ def whole_texts(reader: RowReader, keys: Iterable[str]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Review:
-    """What is to be done with the documents of a batch.
+    """What to do with the documents of a batch.
 
     Attributes
     ----------

@@ -156,7 +156,7 @@ def commit_batches(
 
 @dataclass(slots=True)
 class _Classified:
-    """What is to be done with the documents of a batch.
+    """What to do with the documents of a batch.
 
     A document that an unfinished add brought, and that comes in again as it is, belongs to the run
     that brings it again: what ``--since last`` means is then the whole of that input.
@@ -393,13 +393,14 @@ class AddRun:
         new: NewPostings,
         add_id: int | None,
     ) -> tuple[_Classified, _Shared]:
-        """See what is to be written of a batch, and sign what is new."""
+        """Decide which documents of a batch to write, and sign those that are new."""
         if self.on_conflict == "unite":
             unite(transaction.snapshot, batch)
         try:
             classified = self._classify(transaction.snapshot, source, batch, add_id)
         finally:
-            self._is_again = True  # and what is to be said of its documents has been said
+            # Rejections of this batch were reported; do not report them again on a retry.
+            self._is_again = True
         # Contents are let go of before documents are written: they are as large as the batch.
         contents = _contents(source, batch, classified.places)
         return classified, self._share(transaction, source, contents, classified.before, new)

@@ -43,7 +43,7 @@ def check_unites(params: IndexParams) -> None:
 
 
 def unite(snapshot: Snapshot, batch: Batch) -> None:
-    """Put the stored URLs of each known key to those of the batch.
+    """Add the stored URLs of each known key to those of the batch.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def unite(snapshot: Snapshot, batch: Batch) -> None:
 
 
 def _unite(batch: Batch, place: int, stored: Any, stored_hash: bytes) -> None:
-    """Put stored URLs to those of one document of the batch."""
+    """Add stored URLs to those of one document of the batch."""
     before = set(_urls(stored))
     urls = before.union(_urls(batch.bodies[place]))
     if len(urls) == len(before):

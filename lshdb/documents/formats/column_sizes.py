@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 BATCH_BYTES = 8 * 2**20
-"""Rows that are made Python objects at a time have no more, but for a single row."""
+"""Rows that become Python objects together have at most so many bytes; one row may have more."""
 BATCH_ROWS = 8_192
 _OFFSET_BYTES = 4
 

@@ -158,7 +158,7 @@ class ArrowRows:
     def documents(
         self, batches: Iterable[Any], beside: Iterator[RowKey] | None = None
     ) -> Iterator[Item]:
-        """Yield the documents of all rows, with a rejection in place of each that is none.
+        """Yield blocks of documents; a row that cannot be a document gives a rejection.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSou
 
 
 def reading_errors(arrow: Any) -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises for a file that is damaged, or that cannot be read."""
+    """Return the errors that pyarrow raises for a damaged or unreadable file."""
     return arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError
 
 
@@ -339,7 +339,7 @@ def _is_uuid(kind: Any) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    """Return a column's values, each that cannot be read as ``Unreadable``."""
+    """Return a column's values; ``Unreadable`` stands for a value that cannot be read."""
     try:
         values: list[Any] = column.to_pylist()
         return values
@@ -357,7 +357,7 @@ def _value_at(column: Any, number: int) -> Any:
 
 
 def text_values(arrow: Any, column: Any) -> list[Any]:
-    """Return a column's values, binary values as text; ``Unreadable`` for those that are none."""
+    """Return a column's values; binary values are decoded, or ``Unreadable`` if not UTF-8."""
     column = _plain(arrow, column)
     values = _listed(column)
     return list(map(decoded_text, values)) if _holds_binary(arrow, column.type) else values

@@ -190,7 +190,7 @@ def _decoded(name: bytes, body: bytes, limit: int) -> bytes:
 
 
 def _inflated(body: bytes, wbits: int, limit: int) -> bytes:
-    """Decompress all members; what is behind them and does not begin as one is not the page's."""
+    """Decompress all members; bytes behind them that begin no member are ignored."""
     parts: list[bytes] = []
     room = limit
     while not parts or body.startswith(b"\x1f\x8b"):

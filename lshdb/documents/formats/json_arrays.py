@@ -59,7 +59,7 @@ def beginning(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _line_feeds(count: int) -> Iterator[bytes]:
-    """Yield that many line feeds, some thousand at a time."""
+    """Yield ``count`` line feeds, some thousand at a time."""
     for at in range(0, count, _LINE_FEEDS):
         yield b"\n" * min(_LINE_FEEDS, count - at)
 

@@ -43,7 +43,7 @@ class JsonRecords:
         self._records = Records(file)
 
     def item(self, data: bytes, number: int, source: str) -> Document | Rejected:
-        """Return what is in some bytes."""
+        """Return the document in a record, or why there is none."""
         try:
             record, is_strict = _loaded(data)
             if not isinstance(record, dict):

@@ -137,7 +137,7 @@ class _Parser:
         self._records = JsonRecords(file, "line")
 
     def item(self, line: bytes | TooLong, number: int) -> Document | Rejected | None:
-        """Return what is in a line; None if it is blank."""
+        """Return the document in a line, or why there is none; None for a blank line."""
         source = f"{self._file.name}:{number}"
         if isinstance(line, TooLong):
             limit = self._file.limit

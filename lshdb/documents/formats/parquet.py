@@ -32,7 +32,7 @@ _READ_BYTES = 64 * 2**20
 _UNKNOWN_BYTES = 2**20
 """The longest value that is reckoned with where the pages cannot be looked at."""
 _FEW_BYTES = 2**20
-"""A column that has no more beside its dictionary is read as references to it."""
+"""A column is read as references to its dictionary if it has no more bytes beside it."""
 _FEW_ROWS = 512
 """Fewer are put together before they are made Python objects."""
 

@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<I")
 EXPANDED_BYTES = 256 * 2**20
 """What may be decompressed at once from however few bytes."""
 EXPANSION = 1_000
-"""How many times its bytes on disk something larger may have."""
+"""Something larger may expand to so many times its bytes on disk."""
 
 
 class ParquetPage(NamedTuple):

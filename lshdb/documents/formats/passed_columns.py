@@ -193,7 +193,7 @@ def _staying(batch: Any, marks: Sequence[Mark], schema: Any) -> Any:
 
 
 class _ArrowWriter(RecordWriter):
-    """Writes a record batch for each that has rows left."""
+    """Writes a record batch for each batch that keeps rows."""
 
     def __init__(self, writer: Any, schema: Any, is_marked: bool) -> None:
         self._writer, self._schema = writer, schema if is_marked else None

@@ -54,7 +54,7 @@ _BLOCK_BYTES = 4 * 2**20
 
 
 class Mark(NamedTuple):
-    """What is decided about a record; the fields are those of ``MARKS``."""
+    """The decision about a record; its fields are named in ``MARKS``."""
 
     keep: bool
     cluster: str | None = None

@@ -96,7 +96,7 @@ class Quotes:
     def _decide(
         self, before: _Before, chunk: bytes, chunks: Iterator[bytes]
     ) -> tuple[list[bytes], BrokenSourceError | None]:
-        """Read on until the quotes are clear; return what was read, and why no more can be."""
+        """Read until the quotes are clear; return the chunks, and an error that ended reading."""
         block, failure, is_whole = [chunk], None, False
         size = len(chunk) - chunk.index(_QUOTE)
         looked_at = 0

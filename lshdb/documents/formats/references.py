@@ -565,7 +565,7 @@ def _xml_pieces(file: OpenFile) -> Iterator[_Piece]:
 
 
 def _check_root(head: bytes) -> None:
-    """Refuse what comes before the first record unless it is what EndNote writes.
+    """Refuse a file whose beginning, before the first record, EndNote does not write.
 
     Raises
     ------

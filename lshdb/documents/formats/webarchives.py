@@ -95,7 +95,7 @@ class _NoRecordError(BrokenSourceError):
 
 
 class _DamagedMemberError(Exception):
-    """Something is missing here, and what follows is the next member."""
+    """Data is missing here; the next member follows."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

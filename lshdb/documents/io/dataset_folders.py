@@ -47,7 +47,7 @@ def _describes(path: str, places: set[str], above: set[str]) -> bool:
 
 
 def descriptions_of(paths: Iterable[str]) -> list[str]:
-    """Return what describes the datasets of which all Arrow files are among some paths."""
+    """Return the files that describe datasets, if all Arrow files of the dataset are given."""
     known_paths = {os.path.abspath(path) for path in paths}
     descriptions: dict[str, None] = {}
     for folder in sorted(

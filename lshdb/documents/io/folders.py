@@ -489,7 +489,7 @@ def _ignores_root(ignore: _Ignore) -> bool:
 
 
 def _read_gitignore(path: str) -> tuple[_Rule, ...]:
-    """Read the rules of a file; what git would pass over is passed over.
+    """Read the rules of a file; lines that git ignores are ignored.
 
     Raises
     ------

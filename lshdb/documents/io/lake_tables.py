@@ -37,7 +37,7 @@ _FEATURES = {
     "appendOnly", "checkConstraints", "columnMapping", "deletionVectors", "timestampNtz",
     "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck",
 }  # fmt: skip
-"""Those that a reader of the files may ignore, or that are looked for one by one."""
+"""Features that a reader of the files may ignore, or that are checked one by one."""
 _NEWEST_READER = 3
 _ELSEWHERE = "write it as Parquet or JSON Lines with the program that made it"
 
@@ -54,7 +54,7 @@ def is_delta_table(path: str) -> bool:
 def without_stale_files(
     root: str, files_found: Sequence[FoundFile], counts: WalkCounts
 ) -> list[FoundFile]:
-    """Return files without those that lie in a table's folder and are not in the table.
+    """Leave out files in a table's folder that are not part of the table.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _found(path: str) -> FoundFile:
 
 
 def _log_files(log: str) -> list[str]:
-    """Return the files of the log that say what the table is now, in order."""
+    """Return the files of the log that make up the current table, in order."""
     try:
         names = os.listdir(log)
     except OSError as error:
@@ -222,7 +222,7 @@ def _log_files(log: str) -> list[str]:
 
 
 def _whole_checkpoint(matches: list[re.Match[str]]) -> list[str]:
-    """Return the files of one whole checkpoint among those of a version; none if there is none."""
+    """Return the files of one complete checkpoint of a version; empty if there is none."""
     single = [match[0] for match in matches if match[2] is None]
     if single:
         return single[:1]

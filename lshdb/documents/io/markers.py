@@ -61,7 +61,7 @@ def is_part(path: str, jobs: dict[str, bool]) -> bool:
 def without_markers(
     root: str, files: Sequence[FoundFile], counts: WalkCounts, *, are_records: bool
 ) -> list[FoundFile]:
-    """Return the files below a folder without what is no data, if it is a folder of records.
+    """Return the files below a folder of records, without marker files.
 
     Parameters
     ----------

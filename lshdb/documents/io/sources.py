@@ -235,7 +235,7 @@ def _first_bytes(source: Source) -> bytes:
 
 
 def _recognised(source: Source) -> Source:
-    """Return a named file as what it is; others when their turn comes."""
+    """Return a named file with its true format; other files are looked at when they are read."""
     if not (source.is_named and source.is_regular) or source.problem is not None:
         return source
     return recognised(source, _first_bytes(source))
@@ -307,7 +307,7 @@ def _find(path: str, how: _Walk) -> list[Source]:
 
 
 def _of_records(url: str, files: list[FoundFile], how: _Walk) -> list[FoundFile]:
-    """Return what was found below a URL, or by a pattern, without what is no data.
+    """Return the data files below a URL, or that a pattern matches.
 
     Raises
     ------
@@ -489,7 +489,7 @@ def _found_source(file: FoundFile, root: str, *, of_texts: bool = False) -> Sour
 
 
 def _matches(pattern: str, how: _Walk) -> list[Source]:
-    """Return what a pattern matches; a directory among it is walked.
+    """Return the files that a pattern matches, and those in directories that it matches.
 
     Raises
     ------

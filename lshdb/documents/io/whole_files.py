@@ -154,7 +154,7 @@ def standard_output(compression: str = "") -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _named(path: str, aside: str) -> Iterator[None]:
-    """Have errors about the file aside name the user's path, unless something else lies there."""
+    """Make errors about the temporary file name the user's path; not if it is unfit."""
     try:
         yield
     except UnfitFileError:
