@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -32,7 +32,6 @@ from lshdb.storage.orders.frozen import MOST_SORTED, CommittedRows, OrderFolder,
 from lshdb.storage.orders.order_file import (
     NEXT_NAME,
     Banding,
-    OrderFile,
     OrderName,
     OrderWriter,
     is_order,
@@ -45,7 +44,7 @@ from lshdb.threads import work_ahead
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Contents", "SortedRows", "clear_orders", "freeze_rows", "keys_of_rows"]
+__all__ = ["Contents", "SortedRows", "clear_orders", "due", "freeze_rows", "keys_of_rows"]
 
 RATIO = 4
 MOST_PARTS = 64
@@ -131,6 +130,42 @@ class _Scratch:
         return buckets, places + self._first
 
 
+def due(sizes: Sequence[int], n_new: int, *, of_add: int = 0, goes_on: bool = False) -> int:
+    """Return how many of the last segments are merged with new rows. Pure.
+
+    At the end of an add those are its own, and the ones before that are at most ``RATIO`` times as
+    large as all behind them. So each segment is more than ``RATIO`` times as large as the next, and
+    each time that a posting is copied, its segment grows by a fourth or more. While an add goes on,
+    they are its last ones that are at most ``RATIO`` times as large as what comes after, if they
+    are ``MOST_PARTS``; and so on with those before them.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows of each segment, in order of rows.
+    n_new : int
+        Rows that no segment covers, which follow.
+    of_add : int
+        How many of the last segments came in the add that brought the new rows.
+    goes_on : bool
+        That add has not ended.
+    """
+    n_merged, size = 0, n_new
+    if not goes_on:
+        while n_merged < len(sizes) and (n_merged < of_add or sizes[-1 - n_merged] <= RATIO * size):
+            n_merged += 1
+            size += sizes[-n_merged]
+        return n_merged
+    while True:
+        level = n_merged
+        while level < of_add and sizes[-1 - level] <= RATIO * size:
+            level += 1
+        if level - n_merged < MOST_PARTS:
+            return n_merged
+        size += sum(sizes[len(sizes) - level : len(sizes) - n_merged])
+        n_merged = level
+
+
 def freeze_rows(
     folder: OrderFolder,
     committed: CommittedRows,
@@ -173,18 +208,13 @@ def freeze_rows(
     if covered == n_signatures or segment is None:
         clear_orders(folder.directory, committed, folder.banding.name, refused=folder.refused)
         return None
-    first, ratio = covered, 0 if goes_on else RATIO
-    given, begun = begun, n_signatures if begun is None else begun
-    if goes_on:
-        if n_signatures - covered <= MOST_SORTED:
-            return None
-        begun = _first_of_full(chain, begun, covered, n_signatures)
-    absorbed: list[OrderFile] = []
-    while chain and (
-        chain[-1].name.first >= begun or chain[-1].n <= ratio * (n_signatures - first)
-    ):
-        absorbed.insert(0, chain.pop())
-        first = absorbed[0].name.first
+    n_new = n_signatures - covered
+    if goes_on and n_new <= MOST_SORTED:
+        return None
+    of_add = 0 if begun is None else sum(file.name.first >= begun for file in chain)
+    n_kept = len(chain) - due([file.n for file in chain], n_new, of_add=of_add, goes_on=goes_on)
+    absorbed = chain[n_kept:]
+    first = absorbed[0].name.first if absorbed else covered
     banding, rows = folder.banding, generation.signatures
     step = max(1, _SORTED_BYTES // (20 * banding.n_orders))
     is_ready = ready is not None and (ready.first, ready.last) == (covered, n_signatures)
@@ -233,28 +263,10 @@ def freeze_rows(
         folder.distrust(absorbed, str(error))  # their rows are sorted again
         return freeze_rows(
             folder, committed, contents,
-            begun=given, goes_on=goes_on, ready=ready, workers=workers,
+            begun=begun, goes_on=goes_on, ready=ready, workers=workers,
         )  # fmt: skip
     clear_orders(folder.directory, committed, banding.name, refused=folder.refused)
     return name
-
-
-def _first_of_full(chain: list[OrderFile], begun: int, covered: int, n_signatures: int) -> int:
-    """Return the first row of an add's last files that are enough, of like size, to be merged.
-
-    Those are files of up to ``RATIO`` times the rows that they come before. Return ``covered``, the
-    first of the new rows, where there are too few.
-    """
-    first, left = covered, [file for file in chain if file.name.first >= begun]
-    while True:
-        n, start = len(left), first
-        while n and left[n - 1].n <= RATIO * (n_signatures - first):
-            n -= 1
-            start = left[n].name.first
-        if len(left) - n < MOST_PARTS:
-            return first
-        del left[n:]
-        first = start
 
 
 def _data(words: NDArray[np.uint32]) -> memoryview:
