@@ -18,7 +18,6 @@ EMPTY = {
 
 DONE = 0.01
 CEILINGS = {
-    "clusters": 0.02,
     "search": 0.04,
     "storage": 0.05,
 }
