@@ -95,6 +95,19 @@ def test_rows_in_memory_and_in_a_file(tmp_path: Path, in_memory: bool) -> None:
         os.close(descriptor)
 
 
+def test_rows_of_the_most_bits_are_read_from_a_file(tmp_path: Path) -> None:
+    rows = np.random.default_rng(3).integers(0, 2**16, (3, 8192), dtype=np.uint16)
+    path = tmp_path / "rows"
+    path.write_bytes(rows.tobytes())
+    with open(path, "rb") as file:
+        for source in (file.fileno(), rows):
+            arguments = (source, 0, 3, 8192, 2, 65_536, True)
+            found = kernel.compare_found(rows[1], np.array([1]), 0, *arguments)
+            assert found == [(1, 131_072, 2)]
+            with pytest.raises(ValueError, match="out of range"):
+                kernel.compare_found(rows[1], np.array([1]), 0, source, 0, 3, 8193, 2, 5, True)
+
+
 def test_a_file_that_ends_too_early_or_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_bytes(bytes(128 * 2 * 3 - 1))
