@@ -60,5 +60,5 @@ def test_names_for_type_checkers_are_those_that_there_are() -> None:
         if alias.asname == alias.name
     }
     assert typed == lshdb._HOME_OF
-    assert list(lshdb.__all__) == sorted(lshdb._HOME_OF)
+    assert list(lshdb.__all__) == sorted(["__version__", *lshdb._HOME_OF])
     assert all(getattr(lshdb, name) is not None for name in lshdb.__all__)
