@@ -144,10 +144,9 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.ingest import add as adding
     from lshdb.ingest.ahead import Ahead
     from lshdb.ingest.pipeline import AddRun
+    from lshdb.storage.bands.band_table import BandTable
     from lshdb.storage.dialects.sqlite import SqliteDatabase
-    from lshdb.storage.dialects.sqlite.sqlite_session import SqliteRunTables
     from lshdb.storage.rowfiles.row_file import RowFile
-    from lshdb.storage.runs.posting_runs import PostingRuns
     from lshdb.storage.store import Store
     from lshdb.storage.transactions.changes import WriteTransaction
     from lshdb.storage.transactions.snapshot import Snapshot
@@ -171,13 +170,9 @@ def watched(stages: Stages) -> Iterator[None]:
         (Snapshot, "signatures_of_contents", knowing),
         (Ahead, "sign", signing),
         (AddRun, "_write_rows", banding),
-        (AddRun, "_write_postings", banding),
-        (PostingRuns, "add", banding),
-        (PostingRuns, "load", banding),
         (WriteTransaction, "record_signatures", synced),
         (RowFile, "append", synced),
-        (SqliteRunTables, "insert", "posting rows"),
-        (SqliteRunTables, "load", "posting rows"),
+        (BandTable, "append", "band rows"),
         (AddRun, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),

@@ -69,24 +69,22 @@ def _measured(corpus: Path, folder: Path, options: argparse.Namespace) -> list[s
     n = n_whole = 0
     for _ in range(options.repeats):
         shutil.rmtree(path, ignore_errors=True)
-        runs: set[str] = set()
         if before is not None:
             with Index.create(path) as index:
                 index.add(read_documents([before]))
-            runs = _runs(path / "index.db")
         begun = time.perf_counter()
         with Index.create(path) if before is None else Index.open(path) as index:
             n = index.add(read_documents([rest])).documents
             n_whole = len(index)
         adds.append(time.perf_counter() - begun)
-        copies.append(_copied(path / "index.db", folder / "copy.db", options.batch, n, runs))
+        copies.append(_copied(path / "index.db", folder / "copy.db", options.batch, n))
         files.append(_written(path, folder / "rows", -(-n // options.batch), n / n_whole))
     parts = {name: statistics.median(one[name] for one in copies) for name in copies[0]}
     whole = statistics.median(sum(one.values()) for one in copies)
     add = statistics.median(adds)
     return [
         corpus.name, f"{n:,}", f"{add:.3f}", f"{whole:.3f}",
-        *(f"{parts[name]:.3f}" for name in ("document", "content", "posting", "commit")),
+        *(f"{parts[name]:.3f}" for name in ("document", "content", "band", "commit")),
         f"{statistics.median(files):.3f}", f"{whole / add:.2f}",
     ]  # fmt: skip
 
@@ -107,26 +105,15 @@ def _parted(corpus: Path, folder: Path, last: int | None) -> tuple[Path | None, 
     return before, rest
 
 
-def _runs(database: Path) -> set[str]:
-    """Return the names of the tables of postings."""
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'posting_run_%'"
-        )
-        return {name for (name,) in rows}
-
-
-def _copied(
-    source: Path, target: Path, batch: int, last: int, old_runs: set[str]
-) -> dict[str, float]:
+def _copied(source: Path, target: Path, batch: int, last: int) -> dict[str, float]:
     """Copy the rows of an index into a new database; seconds of each kind of statement.
 
-    Only the last documents count, and the runs that are not old.
+    Only the last documents count.
     """
     source.read_bytes()  # into the cache of the system
     for end in ("", "-wal", "-shm"):
         target.with_name(target.name + end).unlink(missing_ok=True)
-    seconds = dict.fromkeys(("document", "content", "posting", "commit"), 0.0)
+    seconds = dict.fromkeys(("document", "content", "band", "commit"), 0.0)
     with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as connection:
 
         def timed(kind: str, sql: str, parameters: Sequence[int] = ()) -> None:
@@ -142,12 +129,11 @@ def _copied(
         connection.execute(f"PRAGMA main.cache_size=-{_CACHE_KIB}")
         made = connection.execute(
             "SELECT tbl_name, sql FROM source.sqlite_master WHERE sql IS NOT NULL "
-            "AND (tbl_name IN ('document', 'content') OR tbl_name LIKE 'posting_run_%') "
+            "AND tbl_name IN ('document', 'content', 'band') AND type <> 'view' "
             "ORDER BY type DESC"
         ).fetchall()
         for _, sql in made:
             connection.execute(sql)
-        runs = _runs(source)
         (end,) = connection.execute("SELECT max(doc_id) + 1 FROM source.document").fetchone()
         connection.execute("BEGIN IMMEDIATE")
         for name in ("document", "content"):
@@ -155,8 +141,11 @@ def _copied(
                 f"INSERT INTO {name} SELECT * FROM source.{name} WHERE doc_id < ? ORDER BY doc_id",
                 (end - last,),
             )
-        for name in sorted(runs & old_runs):
-            connection.execute(f"INSERT INTO {name} SELECT * FROM source.{name}")
+        (new,) = connection.execute(
+            "SELECT min(signature_id) FROM source.document WHERE doc_id >= ?", (end - last,)
+        ).fetchone()
+        copied = "INSERT INTO band SELECT * FROM source.band WHERE signature_id"
+        connection.execute(f"{copied} < ?", (new,))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for first in range(end - last, end, batch):
@@ -170,8 +159,7 @@ def _copied(
                 )
             timed("commit", "COMMIT")
         connection.execute("BEGIN IMMEDIATE")
-        for name in sorted(runs - old_runs):
-            timed("posting", f"INSERT INTO {name} SELECT * FROM source.{name}")
+        timed("band", f"{copied} >= ?", (new,))
         timed("commit", "COMMIT")
     return seconds
 

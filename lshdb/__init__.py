@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.maintain.check.findings import Finding as Finding
     from lshdb.maintain.repair import RepairResult as RepairResult
     from lshdb.maintain.rewrite import RewriteResult as RewriteResult
+    from lshdb.maintain.stats import BucketCounts as BucketCounts
     from lshdb.maintain.stats import IndexStats as IndexStats
     from lshdb.params.bands import candidate_probability as candidate_probability
     from lshdb.params.bands import choose_bands as choose_bands
@@ -140,7 +141,7 @@ _HOMES = {
     "maintain.check.findings": "Finding",
     "maintain.repair": "RepairResult",
     "maintain.rewrite": "RewriteResult",
-    "maintain.stats": "IndexStats",
+    "maintain.stats": "BucketCounts IndexStats",
     "params.bands": "candidate_probability choose_bands",
     "params.index_params": "IndexParams",
     "params.options": "CreateOptions",

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lshdb.maintain.check.findings import Finding
     from lshdb.maintain.repair import RepairResult
     from lshdb.maintain.rewrite import RewriteResult
-    from lshdb.maintain.stats import IndexStats
+    from lshdb.maintain.stats import BucketCounts, IndexStats
     from lshdb.params.options import ExpectedParameters, Parameters
     from lshdb.report import ReportResult
     from lshdb.search.explain import Explanation, ShownDocument
@@ -1782,23 +1782,30 @@ class Index:
         """Return all batches, oldest first, with their times and counts."""
         return self._handle.ask(list_batches)
 
-    def stats(
-        self, *, max_bucket: int | str | None = None, count_buckets: bool = False
-    ) -> IndexStats:
-        """Return counts and sizes.
+    def stats(self, *, max_bucket: int | str | None = None) -> IndexStats:
+        """Return counts and sizes; reads all postings, a third of a second a million signatures.
 
         Parameters
         ----------
         max_bucket : int, optional
             Also say what :meth:`pairs` would leave out with this cap, and what that would cost.
-            Reads all postings, and a sample of a few thousand documents.
-        count_buckets : bool
-            Count shared buckets across all runs of postings; reads all postings. Otherwise
-            ``buckets_are_exact`` says whether the counts are exact or lower bounds.
+            Reads a sample of a few thousand documents.
         """
         from lshdb.maintain.stats import gather_stats
 
-        return self._handle.ask(gather_stats, max_bucket=max_bucket, count_buckets=count_buckets)
+        return self._handle.ask(gather_stats, max_bucket=max_bucket)
+
+    def buckets(self, *, most: int = 20) -> BucketCounts:
+        """Count buckets by their size, and name the largest; reads all postings.
+
+        Parameters
+        ----------
+        most : int
+            How many of the largest to name.
+        """
+        from lshdb.maintain.stats import count_buckets
+
+        return self._handle.ask(count_buckets, most=most)
 
     def sql(
         self,

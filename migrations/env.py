@@ -10,7 +10,8 @@ from alembic import context
 from alembic.util import CommandError
 
 from lshdb.errors import LshdbError
-from lshdb.storage.tables.schema import RUN_TABLE_PREFIX, metadata
+from lshdb.storage.bands.band_table import BAND_TABLE
+from lshdb.storage.tables.schema import metadata
 
 LOCK_TIMEOUT = 60.0
 
@@ -19,10 +20,10 @@ def run(connection):  # type: ignore[no-untyped-def]
     """Run the migrations that the command asks for."""
 
     def is_ours(item, name, type_, _reflected, _compare_to):  # type: ignore[no-untyped-def]
-        """Skip posting runs, which come and go with the index, and objects of one database only."""
+        """Skip the table of bands, which depends on the index, and objects of one database only."""
         if item.info.get("dialect", connection.dialect.name) != connection.dialect.name:
             return False
-        return type_ != "table" or not name.startswith(RUN_TABLE_PREFIX)
+        return type_ != "table" or name != BAND_TABLE
 
     # Alembic assumes that SQLite cannot roll DDL back, because its driver commits before DDL. Ours
     # does not (see storage/dialects/sqlite/sqlite_database.py), so a migration is one transaction.

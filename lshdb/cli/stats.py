@@ -20,22 +20,12 @@ _PAYS = 5
 
 @click.command("stats", cls=Command)
 @index_argument
-@max_bucket_option(
-    "Also show what this cap makes 'pairs' leave out, and what that costs; reads all postings."
-)
-@click.option(
-    "--count-buckets",
-    is_flag=True,
-    help="Count shared buckets over all runs of postings, which reads all of them. Without it, the "
-    "counts of an index of several runs are lower bounds.",
-)
+@max_bucket_option("Also show what this cap makes 'pairs' leave out, and what that costs.")
 @listing_options
-def command(
-    index_path: str, *, max_bucket: int | str | None, count_buckets: bool, output_format: str | None
-) -> None:
+def command(index_path: str, *, max_bucket: int | str | None, output_format: str | None) -> None:
     """Show the parameters of INDEX, how much is in it, and how much disk space it takes."""
     with Index.open(index_path) as index, prompt_interrupts():
-        stats = index.stats(max_bucket=max_bucket, count_buckets=count_buckets)
+        stats = index.stats(max_bucket=max_bucket)
     values: dict[str, Any] = {}
     for field in fields(stats):
         if field.name == "params":
@@ -60,10 +50,6 @@ def command(
         shown["ordered_signatures"] += "; the next add, or lshdb compact, sorts the others"
     if not stats.params.keeps_vectors:
         shown["vector_bytes"] = ""
-    if not stats.buckets_are_exact:
-        for name in ("shared_buckets", "largest_bucket", "bucket_pairs"):
-            shown[name] = f"at least {shown[name]}"
-        shown["buckets_are_exact"] = "no; --count-buckets counts them"
     if stats.max_bucket is None:
         for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost",
                      "recall_lost_low", "recall_lost_high"):  # fmt: skip

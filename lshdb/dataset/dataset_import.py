@@ -6,7 +6,7 @@ pages show damage to any file; texts and vectors are also compared with their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.dataset.commits import Dataset, StoredFile
-from lshdb.dataset.dataset_tables import COMMITS, RANGE, dataset_tables
+from lshdb.dataset.commits import Dataset
+from lshdb.dataset.dataset_tables import COMMITS, dataset_tables
 from lshdb.dataset.table_files import arrow_blocks
 from lshdb.errors import DamageError
-from lshdb.exchange.importer import described_index, load_export, ordered_postings, with_bodies
+from lshdb.exchange.importer import described_index, load_export, with_bodies
 from lshdb.exchange.tables import fault_of
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
@@ -106,42 +106,6 @@ class _DatasetRows:
                     for column, layout in zip(block.columns[1:], layouts, strict=False)
                 )
         self._check_count("signatures", expected)
-
-    def postings(
-        self, params: IndexParams
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield bucket keys and signature ids in order of both, a range in memory at a time."""
-        path = Path(self.dataset.path) / "postings"
-        n_signatures = self.counts["signatures"]
-        if self.counts["postings"] != n_signatures * (params.bands + 1):
-            raise _damage(path, f"has {self.counts['postings']} rows for {n_signatures} signatures")
-        count = 0
-        for keys, ids in ordered_postings(self._posting_blocks(), path, n_signatures):
-            count += len(keys)
-            yield keys, ids
-        self._check_count("postings", count)
-
-    def _posting_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        by_range: dict[int, list[StoredFile]] = {}
-        for stored in self.dataset.files("postings"):
-            by_range.setdefault(int(stored.file.partition[RANGE]), []).append(stored)
-        schema = self.dataset.schema("postings")
-        for _, files in sorted(by_range.items()):
-            blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]] = (
-                (
-                    _numbers(block, "bucket_key", stored.uri),
-                    _numbers(block, "signature_id", stored.uri),
-                )
-                for stored in files
-                for block in arrow_blocks(stored.uri, schema, size=_POSTINGS)
-            )
-            if len(files) > 1:
-                keys, ids = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-                order = np.lexsort((ids, keys))
-                blocks = [(keys[order], ids[order])]
-            for keys, ids in blocks:
-                for start in range(0, len(keys), _POSTINGS):
-                    yield keys[start : start + _POSTINGS], ids[start : start + _POSTINGS]
 
     def _check_count(self, name: str, count: int) -> None:
         if count != self.counts[name]:

@@ -32,7 +32,7 @@ from lshdb.storage.tables.bodies import Body, raw_body
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 
-__all__ = ["export_store", "exported_rows"]
+__all__ = ["export_store", "exported_postings", "exported_rows"]
 
 _PROGRESS_ROWS = 1_000
 
@@ -77,8 +77,8 @@ def _write(
         files.append(f"{name}.npy")
         blocks = verified_rows(snapshot, row_file)
         counts[name] = _write_array(folder / files[-1], blocks, dtype=layout.dtype.str, shape=shape)
-    (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
-    postings = snapshot.postings.with_contents()
+    n_postings = snapshot.n_signatures * store.params.bands
+    postings = exported_postings(snapshot, store.params)
     if tables == "parquet":
         files.append(f"postings{form.suffix}")
         counts["postings"] = write_postings(folder / files[-1], postings)
@@ -87,11 +87,6 @@ def _write(
         pairs = (np.column_stack(block) for block in postings)
         counts["postings"] = _write_array(
             folder / files[-1], pairs, dtype="<i8", shape=(n_postings, 2)
-        )
-    if counts["postings"] != n_postings:
-        raise DamageError(
-            f"the runs hold {counts['postings']} postings, expected {n_postings}",
-            hint="run lshdb check",
         )
     edges = snapshot.edges.state()
     plain_format = TEXT_FORMAT if store.params.kind.body == "text" else METRIC_FORMAT
@@ -131,6 +126,27 @@ def exported_rows(
         "nights": snapshot.nights().items(),
         "cursors": map(astuple, snapshot.cursors()),
     }
+
+
+def exported_postings(
+    snapshot: Snapshot, params: IndexParams
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield bucket keys and signature ids, some at a time, in order of both.
+
+    Raises
+    ------
+    DamageError
+        Signatures lack buckets.
+    """
+    count = 0
+    for buckets in snapshot.postings.in_order():
+        count += len(buckets.members)
+        yield np.repeat(buckets.keys, buckets.sizes), buckets.members
+    expected = snapshot.n_signatures * params.bands
+    if count != expected:
+        raise DamageError(
+            f"the table band holds {count} postings, expected {expected}", hint="run lshdb check"
+        )
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:

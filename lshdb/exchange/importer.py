@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
-from lshdb.exchange.tables import FORMATS, TABLES, Table, read_postings, tables_of
+from lshdb.exchange.tables import FORMATS, TABLES, Table, tables_of
 from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
 from lshdb.storage.rowfiles.layouts import row_layouts
@@ -49,7 +50,6 @@ __all__ = [
     "described_index",
     "import_export",
     "load_export",
-    "ordered_postings",
     "read_array",
     "with_bodies",
 ]
@@ -120,7 +120,6 @@ _BATCH_DOCUMENTS = 40_000
 _BATCH_CHARACTERS = 32 * 2**20
 _ROWS = 50_000
 _ROW_BYTES = 32 * 2**20
-_POSTINGS = 65_536
 _VECTORS = 1_000
 
 
@@ -165,11 +164,6 @@ class Exported(Protocol):
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield blocks of signature rows, and of vectors if they are kept."""
 
-    def postings(
-        self, params: IndexParams
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield blocks of bucket keys and signature ids, in order."""
-
 
 def load_export(
     source: Exported,
@@ -193,7 +187,7 @@ def load_export(
         Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
-        _load_rows(writer, source.row_blocks(params))
+        _load_rows(writer, source.row_blocks(params), params)
         _load_documents(writer, source, params, callers_function(on_progress))
         with writer.transaction() as transaction:
             load_releases(transaction, source.rows("releases"))
@@ -203,8 +197,6 @@ def load_export(
             if source.has_more:
                 _load_more(transaction, source)
         with writer.transaction() as transaction:
-            if source.counts["postings"]:
-                transaction.runs.load(source.postings(params), below=transaction.n_signatures)
             transaction.number_documents_from(state["next_doc_id"])
         store.use_orders(BandOrders(params.cut))
         store.freeze()
@@ -301,27 +293,6 @@ class _Export:
         ]  # fmt: skip
         return zip(*arrays, strict=True)
 
-    def postings(
-        self, params: IndexParams
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield bucket keys and signature ids, some at a time, in order."""
-        path = self.folder / self.files()[-1]
-        n_signatures = self.manifest.counts["signatures"]
-        self._check_count(path, "postings", n_signatures * (params.bands + 1))
-        count = 0
-        for keys, ids in ordered_postings(self._posting_blocks(path), path, n_signatures):
-            count += len(keys)
-            yield keys, ids
-        self._check_count(path, "postings", count)
-
-    def _posting_blocks(self, path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        if self.manifest.tables == "parquet":
-            yield from read_postings(path)
-            return
-        n_rows = self.manifest.counts["postings"]
-        for block in read_array(path, np.dtype("<i8"), 2, n_rows=n_rows, block_rows=_POSTINGS):
-            yield block[:, 0], block[:, 1]
-
     def _check_count(self, path: Path, name: str, count: int) -> None:
         if count != self.manifest.counts.get(name):
             raise _damage(
@@ -386,24 +357,13 @@ def with_bodies(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[A
         yield (*row[:n_values], body)
 
 
-def ordered_postings(
-    blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], path: Path, n_signatures: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the same bucket keys and signature ids; raise DamageError if they are out of order."""
-    last = (-(2**63), -1)
-    for keys, ids in blocks:
-        ordered = np.column_stack([keys, ids])
-        behind = np.vstack([np.array([last]), ordered[:-1]])
-        rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
-        if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
-            raise _damage(path, "holds postings out of order, or without a signature")
-        last = (int(keys[-1]), int(ids[-1]))
-        yield keys, ids
-
-
-def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> None:
+def _load_rows(
+    writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]], params: IndexParams
+) -> None:
+    """Write signatures, and their bands, which are cut anew: nothing of an export is trusted."""
     for parts in blocks:
         with writer.transaction() as transaction:
+            transaction.bands.append(transaction.n_signatures, bucket_keys(parts[0], **params.cut))
             transaction.append_signatures(*parts)
 
 

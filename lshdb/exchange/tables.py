@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from lshdb.documents.io.streams import load_arrow
 from lshdb.errors import DamageError, LshdbError
-from lshdb.params.bucket_layout import bands_of, buckets_of
+from lshdb.params.bucket_layout import bands_of
 from lshdb.params.metrics import METRICS
+from lshdb.storage.bands.band_table import sql_buckets
 from lshdb.storage.place.own_files import open_given
 from lshdb.storage.tables.stored_columns import STORED
 
@@ -33,7 +34,6 @@ __all__ = [
     "TableColumn",
     "TableFormat",
     "fault_of",
-    "read_postings",
     "table_of",
     "tables_of",
     "write_postings",
@@ -262,7 +262,7 @@ def write_postings(
     count = 0
     with parquet.ParquetWriter(str(path), schema, compression="zstd") as writer:
         for keys, ids in blocks:
-            columns = (bands_of(keys), buckets_of(keys), keys, ids)
+            columns = (bands_of(keys), sql_buckets(keys), keys, ids)
             arrays = [arrow.array(column) for column in columns]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
             count += len(keys)
@@ -285,21 +285,6 @@ def _read_parquet(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
                 raise _damage(path, f"row {count}: {fault}")
             count += 1
             yield row
-
-
-def read_postings(path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Read bucket keys and signature ids in blocks.
-
-    Raises
-    ------
-    DamageError
-        The file is not a table of postings; the error names it.
-    """
-    for columns in _batches(path, POSTINGS, _BATCH_POSTINGS):
-        if any(column.null_count for column in columns):
-            raise _damage(path, "a posting is null")
-        _, _, keys, ids = (column.to_numpy(zero_copy_only=False) for column in columns)
-        yield keys, ids
 
 
 def _batches(path: Path, table: Table, size: int) -> Iterator[list[Any]]:

@@ -119,7 +119,7 @@ def commit_batches(
     workers: int = 1,
     on_commit: Callable[[AddResult], None] | None,
 ) -> None:
-    """Commit the batches of all sources, one after the other, and merge runs of postings.
+    """Commit the batches of all sources, one after the other, and sort what they bring.
 
     Parameters
     ----------
@@ -132,6 +132,7 @@ def commit_batches(
     on_commit : callable, optional
         Called after each commit with the counts so far.
     """
+    run.writer.sort_left()
     with Workers(min(workers - 1, 1)) as run.beside:
         try:
             for source in sources:
@@ -144,7 +145,6 @@ def commit_batches(
                         on_commit(run.result)
                     if failure is not None:
                         raise failure
-                    run.writer.limit_runs()
                     if not run.has_ended:
                         run.writer.sort_meanwhile(run.beside)
         except Exception:
@@ -283,7 +283,7 @@ class AddRun:
         self._started_at = ""
         self._written: WrittenContents
         self._keys: WrittenDocuments
-        self._before: tuple[list[str], int]
+        self._n_before: int
         self._rejected_before = 0
         self.has_ended = False
         self._is_again = False
@@ -382,7 +382,8 @@ class AddRun:
             written.append(written_batch)
             group.note(batch, new.n)
             del batch, classified, shared  # before the next one is complete
-        self._write_postings(transaction, new)
+        if new.n:
+            self.writer.keep_sorted(new.sorted_rows())
         return written
 
     def _prepare(
@@ -457,9 +458,9 @@ class AddRun:
         last = snapshot.last_batch()
         earlier = max(self._after, last.started_at if last else "")
         self._started_at = timestamp_after(earlier or None, self._began_at)
-        self._written = WrittenContents(snapshot.run_tables)
+        self._written = WrittenContents()
         self._keys = WrittenDocuments(is_all=snapshot.next_doc_id == 1)
-        self._before = list(snapshot.run_tables), snapshot.n_signatures
+        self._n_before = snapshot.n_signatures
 
     def _classify(
         self, snapshot: Snapshot, source: BatchSource, batch: Batch, add_id: int | None
@@ -545,15 +546,10 @@ class AddRun:
         snapshot = transaction.snapshot
         values = dict(zip(contents.hashes, contents.values, strict=True))
         keys = content_keys(list(values))
-        runs = self._written.runs_before(snapshot.run_tables)
-        if runs != self._before[0]:  # a run from before was merged with others
-            self._before = runs, snapshot.n_signatures
         suspected = self._written.suspected(keys)
         stored: dict[bytes, tuple[int, int]] = {}
-        if self._before[1]:
-            stored = snapshot.signatures_of_contents(
-                values, keys[~suspected], runs=runs, below=self._before[1]
-            )
+        if self._n_before:
+            stored = snapshot.signatures_of_contents(values, keys[~suspected], below=self._n_before)
         keys = keys[suspected]
         stored |= snapshot.signatures_of_contents(values, keys, others=new.of_contents(keys))
         if stored:
@@ -601,22 +597,16 @@ class AddRun:
         try:
             self._write_documents(transaction, batch, classified, shared, batch_id)
             transaction.record_signatures(shared.parts)
-            new.add(keys.result(helps=True))
+            of_rows = keys.result(helps=True)
+            if of_rows is not None:
+                transaction.bands.append(first, of_rows[0][:-1].T)
+            new.add(of_rows)
             written.result(helps=True)
         finally:  # nobody writes to the file once the transaction has ended
             keys.drop()
             written.drop()
         if not batch.is_last:  # nobody asks after the last batch: a small add spares the filter
             self._written.remember(content_keys(shared.digests))
-
-    def _write_postings(self, transaction: WriteTransaction, new: NewPostings) -> None:
-        """Write the postings of all batches of a commit."""
-        if not new.n:
-            return
-        rows = new.sorted_rows()
-        postings = new.orders.postings(rows.planes, rows.first)
-        run = transaction.runs.add_sorted(postings, new.n, below=rows.last)
-        self.writer.keep_sorted(rows, run)
 
     def _write_documents(
         self,

@@ -61,44 +61,20 @@ def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
     return bits
 
 
-class WrittenContents:
-    """The content keys that an add has written, and the runs from before it.
+class WrittenContents(_Filter):
+    """The content keys that an add has written.
 
-    Each commit of an add leaves a run. To look up each content of a batch in all of them costs more
-    with every commit: half of the time of the last tenth of 5
-    million documents. So an add remembers the bucket keys that it has written, in 16 MiB for each
-    6.7 million. A key that it has not can only be in a run from before the add.
+    A key that it has not can only be that of a signature from before the add, so the orders of its
+    own commits need not be searched for it. 16 MiB for each 6.7 million contents.
 
     Parameters
     ----------
-    runs : sequence of str
-        Tables of the runs when the add begins.
     bits : int
         The filter has 2^bits bits.
     """
 
-    def __init__(self, runs: Sequence[str], *, bits: int = _FILTER_BITS) -> None:
-        self._bits = bits
-        self._filter = _Filter(bits)
-        self._runs = tuple(runs)
-
-    def remember(self, keys: NDArray[np.int64]) -> None:
-        """Note keys whose postings are being written."""
-        self._filter.remember(keys)
-
-    def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which keys may have been remembered, including all that were."""
-        return self._filter.suspected(keys)
-
-    def runs_before(self, runs: Sequence[str]) -> list[str]:
-        """Return which of the current runs to search for a key that was not remembered.
-
-        Once a run from before was merged with others, return all runs from then on.
-        """
-        if not set(self._runs) <= set(runs):
-            self._runs = tuple(runs)
-            self._filter = _Filter(self._bits)
-        return list(self._runs)
+    def __init__(self, *, bits: int = _FILTER_BITS) -> None:
+        super().__init__(bits)
 
 
 class WrittenDocuments:

@@ -43,7 +43,7 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.place.consistency import compare_description
-from lshdb.storage.place.copy import transfer_rows
+from lshdb.storage.place.copy import at_rest, transfer_rows
 from lshdb.storage.place.creation import make_tables
 from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory
 from lshdb.storage.rowfiles.generations import Generation, generation_of, is_generation
@@ -169,10 +169,9 @@ def replace_format_1(
             os.replace(aside / file.path.name, file.path)
         sync_directory(path)
         _drop_tables(connection)
-        make_tables(connection, database)
-        with contextlib.closing(made.database.open_reader()) as reader:
-            transfer_rows(reader.begin(), database.session(connection))
-            reader.end()
+        make_tables(connection, database, old.params.bands)
+        with at_rest(made) as snapshot:
+            transfer_rows(snapshot, database.session(connection))
     except BaseException as error:
         with contextlib.suppress(OSError):
             directory.next_description.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
     documents  -> which signatures still have a document, and their content keys
     signature rows, each block compared with its CRC-32
                -> the rows that stay, in a new generation of the file; vectors likewise
-               -> their bucket keys, in columns on disk, sorted column by column -> one posting run
+               -> their buckets, in the table ``band``
     documents, edges, clusters -> the same under the new numbers of their signatures
 
 All of it is one transaction: killed at any moment, it leaves the index as it was, and the same
@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.sorted_numbers import KeyColumns
 from lshdb.errors import ParameterError
 from lshdb.ingest.reindex import changed_params
+from lshdb.maintain.renumber import Renumbering, document_rows, renumber
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
-from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.signatures.banding import bucket_keys
+from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.rowfiles.generations import clear_generations
-from lshdb.storage.runs.renumber import Renumbering, document_rows, renumber
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import verified_rows
@@ -46,8 +46,6 @@ __all__ = [
     "reband_index",
 ]
 
-MEMORY = 256 * 2**20
-"""Memory for sorting, in bytes."""
 _REBAND = frozenset({"threshold", "recall", "bands", "rows"})
 
 Ids = NDArray[np.int64]
@@ -82,13 +80,11 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
     with Writer(store, lock_timeout=lock_timeout) as writer:
         result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
         with writer.transaction() as transaction:
-            rewriting = _Rewriting(transaction, store.params, store.directory.path)
+            rewriting = _Rewriting(transaction, store.params)
             result.dropped = len(rewriting.dropped)
             result.signatures = transaction.snapshot.n_signatures - result.dropped
             if result.dropped:
                 rewriting.run()
-            elif len(transaction.snapshot.run_tables) > 1:
-                transaction.runs.merge(transaction.runs.runs())
         clear_generations(rewriting.generation)
         store.freeze()
         writer.vacuum()
@@ -114,7 +110,9 @@ def reband_index(path: Path, changes: Mapping[str, Any], *, lock_timeout: float)
         with writer.translated():
             store.describe_next(params)
         with writer.transaction() as transaction:
-            rewriting = _Rewriting(transaction, params, path)
+            transaction.widen_bands(params.bands)
+        with writer.transaction() as transaction:
+            rewriting = _Rewriting(transaction, params)
             result.dropped = len(rewriting.dropped)
             result.signatures = transaction.snapshot.n_signatures - result.dropped
             rewriting.run()
@@ -126,6 +124,8 @@ def reband_index(path: Path, changes: Mapping[str, Any], *, lock_timeout: float)
         with contextlib.closing(Store.open(path)) as rebanded:
             rebanded.use_orders(BandOrders(params.cut))
             rebanded.freeze()
+        with writer.transaction() as transaction:
+            transaction.complete_bands(params.bands)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - start
@@ -140,8 +140,6 @@ class _Rewriting:
     transaction : WriteTransaction
     params : IndexParams
         Parameters for cutting bands.
-    folder : Path
-        Folder for temporary files.
 
     Attributes
     ----------
@@ -156,22 +154,20 @@ class _Rewriting:
         A document's row is not as it was written.
     """
 
-    def __init__(self, transaction: WriteTransaction, params: IndexParams, folder: Path) -> None:
+    def __init__(self, transaction: WriteTransaction, params: IndexParams) -> None:
         self._transaction = transaction
         self._snapshot = transaction.snapshot
         self._params = params
-        self._folder = folder
-        self._contents = self._content_keys()
-        self.dropped = np.flatnonzero(self._contents == 0)
+        self._stays = self._with_document()
+        self.dropped = np.flatnonzero(~self._stays)
         self.generation = self._snapshot.generation
 
-    def _content_keys(self) -> Ids:
-        """Return the content bucket key by signature; 0, not a key, if no document has it."""
-        keys = np.zeros(self._snapshot.n_signatures, dtype=np.int64)
+    def _with_document(self) -> NDArray[np.bool_]:
+        """Return which signatures a document has."""
+        stays = np.zeros(self._snapshot.n_signatures, dtype=bool)
         for rows in document_rows(self._transaction):
-            ids = np.array([row[2] for row in rows], dtype=np.int64)
-            keys[ids] = content_keys([row[3] for row in rows])
-        return keys
+            stays[[row[2] for row in rows]] = True
+        return stays
 
     def run(self) -> None:
         """Rewrite the index.
@@ -183,35 +179,26 @@ class _Rewriting:
         OSError
             The disk is full or failed.
         """
-        n_kept = len(self._contents) - len(self.dropped)
-        n_columns = self._params.bands + 1
-        with KeyColumns(self._folder, n_kept, n_columns, memory=MEMORY) as columns:
-            signatures = self._staying_rows(columns)
-            if len(self.dropped):
-                of_files = (
-                    [signatures]
-                    if self.generation.vectors is None
-                    else [signatures, self._staying_vectors()]
-                )
-                self.generation = self.generation.following()
-                blocks = self.generation.write(n_kept, of_files)
-                self._transaction.replace_signatures(self.generation.name, blocks)
-                renumber(self._transaction, Renumbering(self.dropped))
-            else:
-                for _ in signatures:
-                    pass
-            self._transaction.runs.replace(columns.in_order(), below=n_kept)
+        staying = self._staying_rows(self._transaction.remake_bands(self._params.bands))
+        if not len(self.dropped):
+            for _ in staying:
+                pass
+            return
+        of_files = [staying]
+        if self.generation.vectors is not None:
+            of_files.append(self._staying_vectors())
+        self.generation = self.generation.following()
+        blocks = self.generation.write(int(self._stays.sum()), of_files)
+        self._transaction.replace_signatures(self.generation.name, blocks)
+        renumber(self._transaction, Renumbering(self.dropped))
 
-    def _staying_rows(self, columns: KeyColumns) -> Iterator[NDArray[np.uint16]]:
-        """Yield the rows that stay, and put their keys into the columns on the way."""
+    def _staying_rows(self, bands: BandTable) -> Iterator[NDArray[np.uint16]]:
+        """Yield the rows that stay, and write their bands on the way."""
         read = written = 0
         for rows in verified_rows(self._snapshot, self._snapshot.signature_file):
-            contents = self._contents[read : read + len(rows)]
+            staying = rows[self._stays[read : read + len(rows)]]
             read += len(rows)
-            stays = contents != 0
-            staying = rows[stays]
-            keys = bucket_keys(staying, **self._params.cut)
-            columns.put(written, np.column_stack([keys, contents[stays]]))
+            bands.append(written, bucket_keys(staying, **self._params.cut))
             written += len(staying)
             yield staying
 
@@ -219,6 +206,6 @@ class _Rewriting:
         """Yield the vectors of the rows that stay."""
         read = 0
         for vectors in verified_rows(self._snapshot, self._snapshot.vector_file):
-            stays = self._contents[read : read + len(vectors)] != 0
+            stays = self._stays[read : read + len(vectors)]
             read += len(vectors)
             yield vectors[stays]

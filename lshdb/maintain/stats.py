@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lshdb.params.bucket_layout import key_ranges
+from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
 from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
 from lshdb.search.verification import check_limits, choose_method
 from lshdb.signatures import kernel_name
 from lshdb.signatures.family import Family
+from lshdb.storage.bands.band_table import sql_buckets
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["IndexStats", "gather_stats", "stats_of"]
+__all__ = ["BucketCounts", "IndexStats", "count_buckets", "gather_stats", "stats_of"]
+
+_POSTING_BYTES = 4 + 6
+"""Of a bucket in the table ``band``, and of an entry in an order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,7 @@ class IndexStats:
         All documents; those without tokens; those with the content of an older document.
     signatures, unused_signatures : int
         Rows of the signature file; those that no document has any more.
-    postings, runs, batches : int
-    buckets_are_exact : bool
-        Whether the next three numbers were counted over all runs of postings. If not, they are
-        lower bounds: each run was counted by itself, and a bucket may lie in several.
+    postings, batches : int
     shared_buckets, largest_bucket : int
         Buckets with more than one posting, and the postings of the largest.
     bucket_pairs : int
@@ -91,9 +93,7 @@ class IndexStats:
     signatures: int
     unused_signatures: int
     postings: int
-    runs: int
     batches: int
-    buckets_are_exact: bool
     shared_buckets: int
     largest_bucket: int
     bucket_pairs: int
@@ -120,37 +120,25 @@ class IndexStats:
     kernel: str
 
 
-def gather_stats(
-    store: Store, family: Family, *, max_bucket: int | str | None, count_buckets: bool
-) -> IndexStats:
+def gather_stats(store: Store, family: Family, *, max_bucket: int | str | None) -> IndexStats:
     """Count; see :meth:`lshdb.Index.stats`."""
     check_limits(max_bucket)
     most = max_bucket if isinstance(max_bucket, int) else None
     with store.reading() as snapshot:
-        return stats_of(store, snapshot, family, max_bucket=most, count_buckets=count_buckets)
+        return stats_of(store, snapshot, family, max_bucket=most)
 
 
 def stats_of(
-    store: Store,
-    snapshot: Snapshot,
-    family: Family,
-    *,
-    max_bucket: int | None,
-    count_buckets: bool,
+    store: Store, snapshot: Snapshot, family: Family, *, max_bucket: int | None
 ) -> IndexStats:
-    """Read the counts of one state; one pass over an index of ``document`` and what is clustered.
+    """Read the counts of one state.
 
-    With ``max_bucket``, or if asked for, buckets are counted over all runs: one pass over the
-    postings.
+    One pass over an index of ``document``, over what is clustered, and over the postings.
     """
-    execute, vectors = snapshot.execute, snapshot.generation.vectors
+    vectors = snapshot.generation.vectors
     identity = snapshot.identity()
     documents, signed, distinct = snapshot.count_documents()
-    postings, runs = execute("SELECT coalesce(sum(n_rows), 0), count(*) FROM run").fetchone()
-    if count_buckets or max_bucket is not None:
-        buckets, left_out, loss = _counted(snapshot, family, max_bucket)
-    else:
-        buckets, left_out, loss = _as_written(snapshot), LeftOut(), None
+    buckets, left_out, loss = _counted(snapshot, family, max_bucket)
     state = snapshot.edges.state()
     edges, clusters, clustered = snapshot.edges.count()
     database_bytes, log_bytes = store.database.sizes()
@@ -170,10 +158,8 @@ def stats_of(
         exact_copies=signed - distinct,
         signatures=snapshot.n_signatures,
         unused_signatures=snapshot.n_signatures - distinct,
-        postings=postings - snapshot.n_signatures,
-        runs=runs,
+        postings=snapshot.n_signatures * store.params.bands,
         batches=snapshot.count_batches(),
-        buckets_are_exact=buckets.is_exact,
         shared_buckets=buckets.shared,
         largest_bucket=max(buckets.largest, min(1, snapshot.n_signatures)),
         bucket_pairs=buckets.pairs,
@@ -208,29 +194,46 @@ class _Buckets:
     shared: int
     largest: int
     pairs: int
-    is_exact: bool
 
 
-def _as_written(snapshot: Snapshot) -> _Buckets:
-    """Return what each run of postings counted when it was written: exact for a single run.
+@dataclass(frozen=True, slots=True)
+class BucketCounts:
+    """The result of :meth:`lshdb.Index.buckets`.
 
-    With several runs these are lower bounds: a band has at least as many shared buckets as any run
-    has in it, and a bucket makes at least as many pairs as its parts do.
+    Attributes
+    ----------
+    sizes : tuple of (int, int)
+        A number of signatures, and how many buckets have so many; smallest first.
+    largest : tuple of (int, int, int)
+        Band, bucket (as in SQL) and size of the largest buckets with several signatures, largest
+        first.
     """
-    rows = snapshot.execute(
-        "SELECT run_id, band, size, n_buckets FROM bucket_stat WHERE size > 1"
-    ).fetchall()
-    runs, bands, sizes, numbers = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    parts, part_of = np.unique(runs << 8 | bands, return_inverse=True)
-    most = np.zeros(256, dtype=np.int64)
-    inside = np.zeros(len(parts), dtype=np.int64)
-    np.add.at(inside, part_of.reshape(-1), numbers)
-    np.maximum.at(most, parts & 255, inside)
-    return _Buckets(
-        int(most.sum()),
-        int(sizes.max(initial=0)),
-        int((sizes * (sizes - 1) // 2 * numbers).sum()),
-        len(snapshot.run_tables) <= 1,
+
+    sizes: tuple[tuple[int, int], ...]
+    largest: tuple[tuple[int, int, int], ...]
+
+
+def count_buckets(store: Store, family: Family, *, most: int) -> BucketCounts:
+    """Count buckets by size; see :meth:`lshdb.Index.buckets`."""
+    sizes: Counter[int] = Counter()
+    largest: list[tuple[int, int]] = []
+    with store.reading() as snapshot:
+        bands, n = family.params.bands, snapshot.n_signatures
+        for first, last in key_ranges(bands=bands, parts=1 + n // PART_SIGNATURES):
+            buckets = snapshot.postings.shared(first, last)
+            values, numbers = np.unique(buckets.sizes, return_counts=True)
+            sizes.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
+            places = np.argsort(-buckets.sizes, kind="stable")[:most]
+            named = buckets.keys[places].tolist()
+            largest += zip((-buckets.sizes[places]).tolist(), named, strict=True)
+            largest = sorted(largest)[:most]
+        if n:
+            sizes[1] = n * bands - sum(size * number for size, number in sizes.items())
+    return BucketCounts(
+        sizes=tuple(sorted((size, number) for size, number in sizes.items() if number)),
+        largest=tuple(
+            (bands_of(key), int(sql_buckets(np.array(key))), -size) for size, key in largest
+        ),
     )
 
 
@@ -267,13 +270,12 @@ def _counted(
         estimate = estimate_pairs(snapshot, family, small, found_by="nothing", **how)
         if lost is not None and estimate is not None:
             loss = loss_of(lost, estimate + counts.pairs_of_copies(most=max_bucket))
-    return _Buckets(shared, largest, pairs, True), left_out, loss
+    return _Buckets(shared, largest, pairs), left_out, loss
 
 
 def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
-    postings = (params.bands + 1) * snapshot.session.run_tables.posting_bytes
     row_bytes = sum(file.row_bytes for file in snapshot.generation.files)
-    return snapshot.session.free_bytes() + n_unused * (row_bytes + postings)
+    return snapshot.session.free_bytes() + n_unused * (row_bytes + params.bands * _POSTING_BYTES)
 
 
 def _size(path: Path) -> int:

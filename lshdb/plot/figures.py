@@ -287,22 +287,15 @@ def _bar(value: float, furthest: float, width: float, bins: int) -> int:
 def buckets(index: Index) -> Figure:
     """Draw how many buckets there are of each size, both in powers of ten.
 
-    As in :class:`lshdb.IndexStats`, each run of postings is counted by itself. With several runs
-    the title says "at least"; after :meth:`lshdb.Index.compact` there is one.
-
     Raises
     ------
     LshdbError
         matplotlib is not installed.
     """
-    rows = index.sql(
-        "SELECT size, sum(n_buckets) AS n FROM bucket_stat GROUP BY size ORDER BY size"
-    )
-    sizes = [(int(size), int(n)) for size, n in rows if n > 0]
+    sizes = list(index.buckets().sizes)
     shared = sum(n for size, n in sizes if size > 1)
-    least = "" if index.stats().buckets_are_exact else "At least "
     figure, axes = _figure(
-        f"{least}{_counted(shared, 'bucket')} with more than one signature",
+        f"{_counted(shared, 'bucket')} with more than one signature",
         "signatures in a bucket", "buckets",
     )  # fmt: skip
     if not sizes:

@@ -304,7 +304,7 @@ class _Report:
                 repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)
         return Findings(
             stats=stats_of(
-                self._store, snapshot, self._family, max_bucket=None, count_buckets=False
+                self._store, snapshot, self._family, max_bucket=None
             ),
             made_at=self._made_at,
             threshold=params.curve.value(self._level),
@@ -348,7 +348,7 @@ class _Report:
         """Return the statistics of some caps on buckets; each reads all postings."""
         caps = _CAPS if self._snapshot.n_signatures <= _MANY else (_MAX_BUCKET,)
         return [
-            stats_of(self._store, self._snapshot, self._family, max_bucket=cap, count_buckets=True)
+            stats_of(self._store, self._snapshot, self._family, max_bucket=cap)
             for cap in caps
             if cap < largest
         ]

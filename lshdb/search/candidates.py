@@ -29,7 +29,7 @@ from lshdb.arrays import distinct, pairs_within
 from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, compare_rows
-from lshdb.storage.runs.posting_runs import Buckets
+from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 

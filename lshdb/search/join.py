@@ -41,7 +41,7 @@ from lshdb.search.verification import (
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
-from lshdb.storage.runs.posting_runs import Buckets
+from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
@@ -175,8 +175,8 @@ def _common_buckets(here: Snapshot, beside: Snapshot) -> Iterator[tuple[Buckets,
 
 def _is_small_beside(small: Snapshot, large: Snapshot) -> bool:
     """Return whether looking up all buckets of one is faster than reading the other."""
-    lookups = small.n_signatures * len(large.run_tables)
-    return bool(lookups * _LOOKUP_COST < large.n_signatures)
+    is_cheaper = small.n_signatures * _LOOKUP_COST < large.n_signatures
+    return is_cheaper and large.postings.are_frozen
 
 
 def _looked_up(small: Snapshot, large: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:

@@ -41,6 +41,7 @@ from lshdb.search.candidates import (
     LeftOut,
     RowSource,
     candidates,
+    living,
 )
 from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.pair_columns import LINES, Pair, PairColumns, PairListing, columns_of
@@ -450,11 +451,10 @@ class HotBuckets:
         return np.array([self._known[key] for key in keys.tolist()], dtype=bool)
 
     def _look_up(self, keys: Ids) -> None:
-        found, members = self._snapshot.postings.of(keys)
-        found = found[~np.isin(members, self._dead)]
-        there, sizes = np.unique(found, return_counts=True)
+        buckets = living(self._snapshot.postings.grouped_of(keys), self._dead)
         self._known.update(dict.fromkeys(keys.tolist(), False))
-        self._known.update(zip(there.tolist(), (sizes > self._most).tolist(), strict=True))
+        are_large = (buckets.sizes > self._most).tolist()
+        self._known.update(zip(buckets.keys.tolist(), are_large, strict=True))
 
 
 _FIRST_PAIRS = 16_384

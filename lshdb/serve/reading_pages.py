@@ -22,7 +22,6 @@ from lshdb import __version__
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
 from lshdb.pages.text_markup import ShownText, show_difference, show_pair, unchanged_text
-from lshdb.params.bucket_layout import LAST_KEY, bands_of
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import QuestionThreads
@@ -64,16 +63,9 @@ _LABEL_OF = (
     "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
     "FROM cluster AS own WHERE key = :key"
 )
-_SIZES = (
-    "SELECT size, sum(n_buckets) AS n FROM bucket_stat WHERE size > 1 GROUP BY size "
-    "ORDER BY size DESC LIMIT 200"
-)
-_LARGEST = (
-    "SELECT bucket_key, band, size FROM bucket WHERE size >= :least "
-    "ORDER BY size DESC, bucket_key LIMIT :most"
-)
 _IN_BUCKET = (
-    "SELECT key FROM document_bucket WHERE bucket_key = :bucket_key ORDER BY doc_id LIMIT :most"
+    "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
+    "ORDER BY doc_id LIMIT :most"
 )
 
 
@@ -235,29 +227,22 @@ class ReadingPages:
         """List buckets by size, and the largest."""
 
         def question() -> Response:
-            sizes = [(int(size), int(n)) for size, n in self._index.sql(_SIZES) if n > 0]
-            least, n_larger = 2, 0
-            for size, n in sizes:
-                least = size
-                n_larger += n
-                if n_larger >= BUCKETS:
-                    break
-            largest = (
-                list(self._index.sql(_LARGEST, {"least": least, "most": BUCKETS})) if sizes else []
-            )
-            return self._page("/buckets", "buckets.html", sizes=sizes[:20], largest=largest)
+            counts = self._index.buckets(most=BUCKETS)
+            sizes = [(size, n) for size, n in counts.sizes if size > 1]
+            largest = counts.largest
+            return self._page("/buckets", "buckets.html", sizes=sizes[:-21:-1], largest=largest)
 
         return await self._workers.ask(question)
 
-    async def bucket(self, bucket_key: int) -> Response:
+    async def bucket(self, band: int, bucket: int) -> Response:
         """List the documents of a bucket."""
-        if not 0 <= bucket_key <= LAST_KEY:
-            raise ParameterError(f"{bucket_key} is no bucket key")
+        if not (-(2**31) <= band < 2**31 and -(2**31) <= bucket < 2**31):
+            raise ParameterError(f"there is no bucket {bucket} of band {band}")
 
         def question() -> Response:
-            values = {"bucket_key": bucket_key, "most": LISTED}
+            values = {"band": band, "bucket": bucket, "most": LISTED}
             keys = [key for (key,) in self._index.sql(_IN_BUCKET, values)]
-            title = f"A bucket of band {bands_of(bucket_key)}"
+            title = f"A bucket of band {band}"
             return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
 
         return await self._workers.ask(question)

@@ -30,7 +30,7 @@ from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
 from lshdb.spark.signing import Recipe, mapped
-from lshdb.spark.stored_bodies import content_key, hashed, stored_bodies, stored_body
+from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp, timestamp_after
 
 __all__ = ["NextBatch", "add_signed", "next_batch", "release"]
@@ -289,9 +289,10 @@ def _rows(new: DataFrame, params: IndexParams) -> DataFrame:
 
 
 def _postings(new: DataFrame) -> DataFrame:
-    """Return the postings of new signatures, with those of the content band."""
-    keys = sf.concat("buckets", sf.array(content_key("content_hash")))
-    return new.select(sf.explode(keys).alias("bucket_key"), sf.col("number").alias("signature_id"))
+    """Return the postings of new signatures."""
+    return new.select(
+        sf.explode("buckets").alias("bucket_key"), sf.col("number").alias("signature_id")
+    )
 
 
 def release(frames: Frames, change: Change, left: DataFrame, batch: NextBatch) -> None:

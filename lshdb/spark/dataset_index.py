@@ -58,8 +58,7 @@ from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.spanning_pairs import spanning_pairs
-from lshdb.spark.stored_bodies import content_key, hashed, other_bodies, stored_bodies, stored_body
-from lshdb.storage.dialects.base import NOT_CONTENT_SQL
+from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
@@ -410,8 +409,8 @@ class DatasetIndex:
         return DocumentGraph(self.params, search.method, documents, edges, nodes, hidden)
 
     def _live_postings(self, frames: Frames) -> DataFrame:
-        """Return the postings of signatures with a document, without the content band."""
-        postings = frames.read("postings").where(NOT_CONTENT_SQL)
+        """Return the postings of signatures with a document."""
+        postings = frames.read("postings")
         if frames.dataset.commit.counts["releases"]:
             live = _documents(frames).select("signature_id").distinct()
             postings = postings.join(live, "signature_id", "left_semi")
@@ -522,19 +521,13 @@ class DatasetIndex:
             mapped(_posting_batches, self.params), "bucket_key bigint, signature_id bigint"
         )
         postings = frames.read("postings")
-        bands = postings.where(NOT_CONTENT_SQL)
         for what, more, less in (
-            ("missing", expected_postings, bands),
-            ("not cut from a signature", bands, expected_postings),
+            ("missing", expected_postings, postings),
+            ("not cut from a signature", postings, expected_postings),
         ):
             n = more.exceptAll(less).count()
             if n:
                 faults.append(f"{n} postings are {what}")
-        key = content_key("content_hash").alias("bucket_key")
-        contents = documents.where("signature_id IS NOT NULL").select(key, "signature_id")
-        n = contents.join(postings, ["bucket_key", "signature_id"], "left_anti").count()
-        if n:
-            faults.append(f"{n} documents are missing from the content band")
         if self.params.store_text:
             whole = documents.join(signatures, "signature_id", "left")
             if self.params.kind.is_dense:
@@ -687,7 +680,7 @@ def _session(spark: SparkSession | None) -> SparkSession:
 def _keyed_batches(
     params: IndexParams, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the bucket keys of signatures, without the content band."""
+    """Yield the bucket keys of signatures."""
     for batch in batches:
         keys = bucket_keys(rows_of(batch.column("row"), params), **params.cut)
         yield pa.RecordBatch.from_arrays([pa.array(keys.reshape(-1))], names=["bucket_key"])
@@ -696,7 +689,7 @@ def _keyed_batches(
 def _posting_batches(
     params: IndexParams, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the postings of signatures, without the content band."""
+    """Yield the postings of signatures."""
     for batch in batches:
         keys = bucket_keys(rows_of(batch.column("row"), params), **params.cut)
         ids = np.repeat(batch.column("signature_id").to_numpy(), params.bands)

@@ -41,7 +41,7 @@ from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
 from lshdb.spark.cached_frames import persisted
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
-from lshdb.storage.runs.posting_runs import Buckets
+from lshdb.storage.bands.postings import Buckets
 
 __all__ = [
     "MAX_BUCKET",

@@ -22,14 +22,13 @@ from pyspark.sql import types as st
 
 from lshdb.arrays import sorted_texts
 from lshdb.ingest.batch import hash_bodies, hash_texts
-from lshdb.params.bucket_layout import BUCKET_BITS, FIRST_CONTENT_KEY
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.family import Family
 from lshdb.spark.signing import Recipe, bodies_of, mapped, spread
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.bodies import hash_body, raw_body
 
-__all__ = ["content_key", "hashed", "other_bodies", "stored_bodies", "stored_body"]
+__all__ = ["hashed", "other_bodies", "stored_bodies", "stored_body"]
 
 _BODY = (
     st.StructType()
@@ -44,12 +43,6 @@ _ARROW = {
     "text": pa.string(), "tokens": pa.list_(pa.string()), "weights": pa.string(),
     "vector": pa.binary(), "hash": pa.string(),
 }  # fmt: skip
-
-
-def content_key(name: str) -> Column:
-    """Return the bucket key, in the content band, of a column like ``content_hash``."""
-    bucket = sf.conv(sf.substring(name, 1, BUCKET_BITS // 4), 16, 10).cast("bigint")
-    return bucket + sf.lit(FIRST_CONTENT_KEY)
 
 
 def hashed(signed: DataFrame, recipe: Recipe) -> DataFrame:

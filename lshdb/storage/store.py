@@ -2,7 +2,7 @@
 
     news.lshdb/
       index.toml        copy of the parameters          (directory.py)
-      index.db          SQLite: everything that is SQL  (schema.py, posting_runs.py, snapshot.py)
+      index.db          SQLite: everything that is SQL  (schema.py, band_table.py, snapshot.py)
       signatures.npy    signature rows                  (row_file.py, generations.py)
       vectors.npy       the vectors or bits that were signed
       orders.*.npy      bucket keys, sorted             (orders/)
@@ -428,7 +428,6 @@ class Store:
     def clear_leftovers(self, snapshot: Snapshot) -> None:
         """Finish or undo what a killed writer left half done; under the writer lock."""
         clear_generations(snapshot.generation)
-        self.database.clear_leftovers()
         cut = None if self.orders is None else self.orders.banding.name
         clear_orders(self.directory.path, snapshot, cut)
         following = self.directory.read_next_description()
@@ -548,7 +547,7 @@ class Store:
         self._readers.put_back(reader)
         if answer is None:
             return None
-        file_name, _, _, _, banding = answer.state
+        file_name, _, _, banding = answer.state
         self._check_banding(banding)
         # Another generation is checked before it is used.
         if file_name != generation.name:

@@ -112,12 +112,8 @@ def both(tmp_path: Path, postgres_url: PostgresUrl) -> Iterator[Both]:
 def lived(tmp_path_factory: pytest.TempPathFactory, postgres_url: PostgresUrl) -> Iterator[Both]:
     """Two places with an index ``a`` each that has been lived with; it is only read."""
     found = Both(tmp_path_factory.mktemp("lived"), postgres_url.lshdb)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "lshdb.storage.runs.posting_runs.RUN_ROWS", 60
-        )  # so that there are runs, and merges
-        for place in found.places:
-            lively_index(place.create, "a").close()
-            lively_index(place.create, "signed", store_text=False, unit="char").close()
+    for place in found.places:
+        lively_index(place.create, "a").close()
+        lively_index(place.create, "signed", store_text=False, unit="char").close()
     yield found
     drop_schemas(postgres_url, found.places[1].schemas)

@@ -60,8 +60,6 @@ def test_what_cannot_be_a_key_is_not_there(both: Both, key: str) -> None:
 def test_adds_and_removes(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaced, skipped, refused, unchanged, copied and rejected documents, over many batches."""
     set_sizes(monkeypatch, batch_documents=7)
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 60)
-    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 0)
 
     def live(place: Place) -> Any:
         said: list[Any] = []

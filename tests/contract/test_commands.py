@@ -51,7 +51,7 @@ SESSION: list[list[str]] = [
     ["show", "a", "f000-0"],
     ["stats", "a"],
     ["sql", "a", "SELECT doc_id, key, n_chars FROM document ORDER BY doc_id"],
-    ["sql", "a", "SELECT run_id, is_active FROM run", "--format", "jsonl"],
+    ["sql", "a", "SELECT band, bucket FROM posting ORDER BY 1, 2", "--format", "jsonl"],
     ["sql", "a", "DELETE FROM document"],
     ["merge", "a", "b", "--on-conflict", "skip"],
     ["remove", "a", "f001-0", "none"],

@@ -24,12 +24,10 @@ DAMAGE: dict[str, tuple[str, tuple[object, ...]]] = {
     "another file": ("UPDATE state SET signature_file = 'sygnatures.npy'", ()),
     "another uuid": ("UPDATE state SET uuid = 'x', format = 9", ()),
     "a block's checksum": ("UPDATE signature_block SET crc32 = 5", ()),
-    "postings gone": ("DELETE FROM posting_run_1 WHERE signature_id % 2 = 0", ()),
-    "postings of nobody": (
-        "UPDATE posting_run_1 SET signature_id = 999 WHERE signature_id = 3", ()
-    ),
-    "a count of postings": ("UPDATE run SET n_rows = 3", ()),
-    "no bucket sizes": ("DELETE FROM bucket_stat", ()),
+    "postings gone": ("DELETE FROM band WHERE signature_id % 2 = 0", ()),
+    "postings of nobody": ("UPDATE band SET signature_id = 999 WHERE signature_id = 3", ()),
+    "other buckets": ("UPDATE band SET b1 = 5 WHERE signature_id = 3", ()),
+    "no bucket": ("UPDATE band SET b1 = NULL WHERE signature_id = 3", ()),
     "an edge": ("UPDATE edge SET similarity = 0.9", ()),
     "a cluster": ("UPDATE cluster_member SET label = 1", ()),
     "a text of nobody": ("INSERT INTO content VALUES (777, 'text', ?)", (b"x",)),
@@ -50,7 +48,7 @@ DAMAGE: dict[str, tuple[str, tuple[object, ...]]] = {
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory, postgres_url: PostgresUrl) -> Iterator[Both]:
-    """Two small indexes with runs, copies, tokens, replaced documents and clusters."""
+    """Two small indexes with copies, tokens, replaced documents and clusters."""
     found = Both(tmp_path_factory.mktemp("sound"), postgres_url.lshdb)
     corpus = family_corpus(5, families=3)
     for place in found.places:

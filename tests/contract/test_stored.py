@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -15,14 +14,14 @@ pytestmark = pytest.mark.fast
 # Each with what orders its rows.
 TABLES = {
     "state": "1", "parameter": "1", "batch": "1", "document": "1", "content": "1",
-    "signature_block": "1", "run": "1", "bucket_stat": "1, 2, 3", "signature_release": "1",
+    "signature_block": "1", "band": "1", "signature_release": "1",
     "edge": "1, 2", "edge_state": "1", "cluster_member": "1", "unfinished_add": "1",
     "night": "1", "cursor": "1", "kept_field": "1", "segment": "1", "text_dictionary": "1",
 }  # fmt: skip
 VIEWS = {
-    "posting": "bucket_key, signature_id", "bucket": "bucket_key", "bucket_size": "1, 2",
+    "posting": "1, 2, 3", "bucket": "1, 2", "bucket_size": "1, 2",
     "cluster": "doc_id", "neighbor": "1, 2", "new_document": "doc_id",
-    "document_bucket": "doc_id, bucket_key", "cursor_document": "doc_id",
+    "document_bucket": "doc_id, band", "cursor_document": "doc_id",
     "document_field": "doc_id, name",
 }  # fmt: skip
 _EMPTY = ("new_document", "unfinished_add", "text_dictionary")
@@ -48,7 +47,7 @@ def test_a_table_or_view(lived: Both, table: str) -> None:
 
 
 def test_there_is_nothing_else(lived: Both) -> None:
-    """But for the runs' own tables, and what either database needs beside."""
+    """But for what either database needs beside."""
     everything = {*TABLES, *VIEWS, "alembic_version"}
 
     def names(place: Any) -> set[str]:
@@ -59,11 +58,11 @@ def test_there_is_nothing_else(lived: Both) -> None:
             "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
         )
         found = {name for (name,) in asked(place, "a", statement)[1]}
-        return {name for name in found if not name.startswith(("posting_run_", "sqlite_"))}
+        return {name for name in found if not name.startswith("sqlite_")}
 
     sqlite, postgres = (names(place) for place in lived.places)
-    assert sqlite == everything | {"no_posting"}
-    assert postgres == everything | {"stored_posting", "retired_run", "commit_mark"}
+    assert sqlite == everything
+    assert postgres == everything | {"commit_mark"}
 
 
 STATEMENTS: dict[str, tuple[str, Any]] = {
@@ -75,20 +74,20 @@ STATEMENTS: dict[str, tuple[str, Any]] = {
     ),
     "bytes": ("SELECT count(*) FROM document WHERE content_hash = ?", (bytes(16),)),
     "null": ("SELECT count(*) FROM document WHERE signature_id IS NULL", ()),
-    "sums": ("SELECT sum(n_rows), count(*), min(n_rows), max(n_rows) FROM run", ()),
-    "a sum of nothing": ("SELECT sum(n_rows) FROM run WHERE run_id < 0", ()),
+    "sums": ("SELECT sum(n_rows), count(*), min(n_rows), max(n_rows) FROM signature_block", ()),
+    "a sum of nothing": ("SELECT sum(n_rows) FROM signature_block WHERE first_row < 0", ()),
     "a division": ("SELECT CAST(sum(n_chars) AS bigint) / count(*) FROM document", ()),
     "fractions": ("SELECT avg(similarity) > 0.5, max(similarity) FROM edge", ()),
     "texts": ("SELECT key || ' and ' || source FROM document ORDER BY key", ()),
     "an order of texts": ("SELECT key FROM document ORDER BY key DESC", ()),
     "a join": (
         "SELECT one.key, other.key FROM document_bucket AS one JOIN document_bucket AS other "
-        "USING (bucket_key) WHERE one.doc_id < other.doc_id GROUP BY 1, 2 ORDER BY 1, 2",
+        "USING (band, bucket) WHERE one.doc_id < other.doc_id GROUP BY 1, 2 ORDER BY 1, 2",
         (),
     ),
     "common tables": (
-        "WITH large AS (SELECT bucket_key FROM bucket WHERE size > 2) "
-        "SELECT count(*) FROM posting JOIN large USING (bucket_key)",
+        "WITH large AS (SELECT band, bucket FROM bucket WHERE size > 2) "
+        "SELECT count(*) FROM posting JOIN large USING (band, bucket)",
         (),
     ),
 }
@@ -105,7 +104,7 @@ def test_a_statement_of_ones_own(lived: Both, what: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "DELETE FROM document", "INSERT INTO run VALUES (9, 'x', 1, 1, 0)", "DROP TABLE run",
+        "DELETE FROM document", "INSERT INTO segment VALUES (9, 1)", "DROP TABLE band",
         "UPDATE state SET n_signatures = 0", "CREATE TABLE x (y bigint)", "", "no SQL",
         "SELECT 1; DELETE FROM document", "SELECT * FROM nothing", "BEGIN", "COMMIT",
     ],
@@ -133,32 +132,3 @@ def test_texts_and_fields_by_key(lived: Both) -> None:
 
     texts, fields = lived.same(contents)
     assert len(texts) == len(fields) > 3 and any(fields.values())
-
-
-@pytest.mark.parametrize("block", [1, 7, 100_000])
-def test_postings_between_two_keys(lived: Both, block: int) -> None:
-    """Both ends are in. The view has no contents, whose keys are below 0."""
-    statement = "SELECT bucket_key, signature_id FROM posting ORDER BY 1, 2"
-    _, rows = lived.same(lambda place: asked(place, "a", statement))
-    keys = [row[0] for row in rows]
-    ranges = (keys[0], keys[-1]), (keys[20], keys[40]), (keys[3] + 1, keys[50] - 1)
-
-    def between(place: Any) -> list[list[tuple[int, int]]]:
-        with Index.open(place.folder / "a") as index, index._store.reading() as snapshot:
-            found = []
-            for first, last in (*ranges, (-(2**63), -1), (-(2**63), 2**63 - 1)):
-                taken: list[tuple[int, int]] = []
-                for table in snapshot.run_tables:
-                    blocks = snapshot.session.run_tables.between(table, first, last, block=block)
-                    parts = [[(int(key), int(one)) for key, one in part] for part in blocks]
-                    assert all(0 < len(part) <= block for part in parts)
-                    of_table = list(itertools.chain.from_iterable(parts))
-                    assert of_table == sorted(of_table)
-                    taken += of_table
-                found.append(sorted(taken))
-            return found
-
-    *found, contents, everything = lived.same(between)
-    assert found == [[row for row in rows if first <= row[0] <= last] for first, last in ranges]
-    assert contents
-    assert everything == contents + rows

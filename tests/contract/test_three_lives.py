@@ -37,7 +37,7 @@ STORED = (
     "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id",
     "SELECT batch_id, add_id, source, n_added, n_replaced, n_unchanged, n_copies, n_rejected, "
     "n_removed FROM batch ORDER BY batch_id",
-    "SELECT * FROM posting ORDER BY bucket_key, signature_id",
+    "SELECT * FROM posting ORDER BY 1, 2, 3",
     "SELECT add_id, name FROM night",
 )
 

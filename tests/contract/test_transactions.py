@@ -65,25 +65,6 @@ def test_an_add_of_one_batch_is_one_transaction(index: Index) -> None:
     }
 
 
-def test_with_a_merge_of_runs_it_is_two(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.LEVEL_ROWS", 100)
-    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 0)
-    texts = ((f"k{number}", f"the text of number {number}") for number in range(40))
-    with counting() as counts:
-        merges = 0
-        for _ in range(40):
-            counts |= {"writing": 0, "commits": 0}
-            before = index.stats().runs
-            index.add([next(texts)])
-            is_merged = index.stats().runs <= before
-            merges += is_merged
-            assert counts["commits"] == 1 + is_merged
-            assert counts["writing"] == counts["commits"] + has_hosts(index)
-    assert 5 < merges < 20
-    assert index.check() == []
-
-
 def test_what_changes_nothing_commits_nothing(index: Index) -> None:
     from datetime import datetime
 

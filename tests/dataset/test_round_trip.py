@@ -121,11 +121,11 @@ def test_other_programs_read_it(make_index: Make, tmp_path: Path) -> None:
         joined = database.execute(
             "SELECT DISTINCT one.signature_id, other.signature_id FROM postings AS one "
             "JOIN postings AS other USING (bucket_key) "
-            "WHERE one.signature_id < other.signature_id AND one.bucket_key >> 32 <> 255"
+            "WHERE one.signature_id < other.signature_id"
         ).fetchall()
     expected = index.sql(
         "SELECT DISTINCT one.signature_id, other.signature_id FROM posting AS one "
-        "JOIN posting AS other USING (bucket_key) WHERE one.signature_id < other.signature_id"
+        "JOIN posting AS other USING (band, bucket) WHERE one.signature_id < other.signature_id"
     ).rows
     assert sorted(joined) == sorted(expected)
     assert joined
@@ -136,7 +136,7 @@ def test_damage_names_the_file(make_index: Make, tmp_path: Path) -> None:
     list(index.clusters())
     index.export(tmp_path / "d", format="delta")
     dataset = Dataset.open(str(tmp_path / "d"))
-    for name in NAMES:
+    for name in sorted({*NAMES} - {"postings"}):  # which are cut anew
         for path in [Path(found.uri) for found in dataset.files(name)[:1]]:
             data = path.read_bytes()
             path.write_bytes(data[:-1])

@@ -412,26 +412,19 @@ def run_steps(names: Iterable[str], work: Work) -> None:
 
 
 def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Lower the sizes at which batches, blocks and runs begin, so that little data makes many.
+    """Lower the sizes at which batches, blocks and orders begin, so that little data makes many.
 
     ``put`` sets an attribute; pytest's takes it back at the end of a test.
     """
     from lshdb.ingest import pipeline
-    from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
+    from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.orders import freezing
     from lshdb.storage.rowfiles import layouts as blocks
-    from lshdb.storage.runs import posting_runs as runs
-    from lshdb.storage.transactions import writer
 
     sizes = AddSizes(batch_documents=BATCH, merge_documents=BATCH, commit_postings=0)
     put(add_sizes, "SIZES", sizes)
     put(blocks, "BLOCK_ROWS", BLOCK_ROWS)
-    put(runs, "RUN_ROWS", 20)
-    put(runs, "LEVEL_ROWS", 20)
-    put(runs, "SEAL_ROWS", 60)
-    put(writer, "RUNS_BESIDE_ORDERS", 0)
-    put(sqlite_session, "_MEMORY_POSTINGS", 20)  # runs are copied from a file
-    put(freezing, "MOST_SORTED", 1)  # orders and runs are merged on the way, four at a time
+    put(freezing, "MOST_SORTED", 1)  # orders are merged on the way, four at a time
     put(freezing, "MOST_PARTS", 3)
     for known in (pipeline.WrittenContents, pipeline.WrittenDocuments):
         defaults = known.__init__.__kwdefaults__

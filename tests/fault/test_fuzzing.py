@@ -106,19 +106,18 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "UPDATE content SET body = 1.5",
         "UPDATE content SET body = x'789c'",
         "UPDATE batch SET started_at = 9e999",
-        "UPDATE run SET n_rows = 'x'",
-        "UPDATE run SET table_name = x'00'",
-        "UPDATE {run} SET signature_id = 'x' WHERE signature_id = 3",
-        "UPDATE {run} SET signature_id = x'' WHERE signature_id = 3",
-        "UPDATE {run} SET bucket_key = 'x' WHERE signature_id = 3",
-        "UPDATE {run} SET signature_id = -1 WHERE signature_id = 3",
+        "UPDATE band SET b0 = 'x' WHERE signature_id = 3",
+        "UPDATE band SET b1 = x'00ff' WHERE signature_id = 3",
+        "UPDATE band SET b2 = 9223372036854775807 WHERE signature_id = 3",
+        "UPDATE band SET b0 = NULL WHERE signature_id = 3",
+        "UPDATE band SET b1 = 1.5 WHERE signature_id = 3",
+        "UPDATE band SET signature_id = -1 WHERE signature_id = 3",
         "UPDATE edge SET similarity = 'x'",
         "UPDATE edge SET signature2 = 9223372036854775807",
         "UPDATE edge_state SET threshold = 'x'",
         "UPDATE edge_state SET batch_id = x'00ff'",
         "UPDATE cluster_member SET label = 'x'",
         "UPDATE cluster_member SET signature_id = 100000 WHERE signature_id = 0",
-        "UPDATE bucket_stat SET size = 'x' WHERE band = 0",
         "UPDATE signature_release SET signature_id = 1000000",
     ],
 )
@@ -126,9 +125,8 @@ def test_rows_of_other_values(statement: str, sound: Path, tmp_path: Path) -> No
     path = tmp_path / "a.lshdb"
     shutil.copytree(sound, path)
     database = sqlite3.connect(path / "index.db", isolation_level=None)
-    run = database.execute("SELECT table_name FROM run").fetchone()[0]
     database.execute("PRAGMA ignore_check_constraints=ON")
-    database.execute(statement.replace("{run}", run).replace("UPDATE", "UPDATE OR REPLACE"))
+    database.execute(statement.replace("UPDATE", "UPDATE OR REPLACE"))
     database.close()
     questions: list[Callable[[Index], object]] = [
         lambda index: index.query(CORPUS[3][1]),

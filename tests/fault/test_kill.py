@@ -57,11 +57,10 @@ NAMED = {
     "before a checkpoint is synced": call(SYNC, "index.db$", "before"),
     "before the log is emptied": call(TRUNCATE, "-wal$", "before"),
     "after the log is emptied": call(TRUNCATE, "-wal$", "after"),
-    "before a merge": function("storage.transactions.writer:Writer._copy_from_order", "before"),
-    "in a merge": function("storage.runs.posting_runs:PostingRuns.load", "after"),
-    "after a merge, before its commit": function(
-        "storage.transactions.writer:Writer._copy_from_order", "after"
-    ),
+    "before bands are written": function("storage.bands.band_table:BandTable.append", "before"),
+    "after bands are written": function("storage.bands.band_table:BandTable.append", "after", 2),
+    "before orders are merged": function("storage.orders.freezing:write_orders", "before", 2),
+    "after orders are merged": function("storage.orders.freezing:write_orders", "after", 2),
     "before clusters are written": function("storage.tables.edges:EdgeTables.put_state", "before"),
 }
 NAMED_BITS = {
@@ -256,22 +255,12 @@ def test_an_upgrade_in_postgres_is_killed(
 
 POSTGRES = {
     **{name: how for name, how in NAMED.items() if "log" not in name and "checkpoint" not in name},
-    # Its runs are merged by SQL: another host may lack the orders.
-    "before a merge": function("storage.transactions.changes:PostingRuns.merge", "before"),
-    "in a merge": function("storage.runs.posting_runs:PostingRuns._count_buckets", "before"),
-    "after a merge, before its commit": function(
-        "storage.transactions.changes:PostingRuns.merge", "after"
-    ),
     "when the commit is durable": {
         "killed_at": {"name": "sqlalchemy.engine:RootTransaction.commit", "when": "after", "nth": 4}
     },
     "before a commit": function("storage.transactions.changes:WriteTransaction.seal", "after", 3),
-    "before merged runs are dropped": function(
-        "storage.dialects.postgresql.postgres_database:drop_retired", "before"
-    ),
-    "after some are": function("storage.dialects.postgresql.postgres_runs:_drop", "after"),
 }
-ORDINARY_POSTGRES = ("before a commit", "after a merge, before its commit", "after some are")
+ORDINARY_POSTGRES = ("before a commit", "after bands are written")
 
 
 @pytest.fixture

@@ -28,12 +28,8 @@ SEED = 20
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of a few documents, and a run each, so that runs are merged all the time."""
     set_sizes(monkeypatch, batch_documents=SIZE, commit_postings=0)
     monkeypatch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
-    for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
-        monkeypatch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
-    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 2)
     monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 1)
     monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_PARTS", 3)
 

@@ -23,8 +23,8 @@ from tests.fault.steps import edited, new_body
 PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 4}
 DOCUMENTS = family_corpus(11, families=5)
 TABLES = (
-    "state", "batch", "document", "content", "signature_block", "run", "bucket_stat", "edge",
-    "edge_state", "cluster_member", "signature_release", "posting_run_1", "posting_run_2",
+    "state", "batch", "document", "content", "signature_block", "segment", "edge",
+    "edge_state", "cluster_member", "signature_release", "band",
 )  # fmt: skip
 FLIPS = {"values": 2000, "index.db": 2000, "signatures.npy": 500}
 ORDINARY = {"values": 18, "index.db": 8, "signatures.npy": 3}
@@ -39,17 +39,15 @@ BITS: dict[str, Any] = {
 def sound(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """An index with two runs, replaced and removed documents, and clusters; what is in it."""
+    """An index with replaced and removed documents, and clusters; what is in it."""
     path = tmp_path_factory.mktemp("sound") / "x.lshdb"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 80)
-        with Index.create(path, store_text=request.param, **PARAMETERS) as index:
-            index.add(DOCUMENTS[:20])
-            index.add(DOCUMENTS[20:])
-            index.add([("f000-1", DOCUMENTS[9][1]), ("empty", ""), ("tokens", ["a", "b", "c"])])
-            index.remove(["f001-2", "u002"])
-            index.update_clusters()
-            assert index.check() == []
+    with Index.create(path, store_text=request.param, **PARAMETERS) as index:
+        index.add(DOCUMENTS[:20])
+        index.add(DOCUMENTS[20:])
+        index.add([("f000-1", DOCUMENTS[9][1]), ("empty", ""), ("tokens", ["a", "b", "c"])])
+        index.remove(["f001-2", "u002"])
+        index.update_clusters()
+        assert index.check() == []
     documents: dict[str, Any] = dict(DOCUMENTS)
     documents |= {"f000-1": DOCUMENTS[9][1], "empty": "", "tokens": ["a", "b", "c"]}
     yield path, {key: body for key, body in documents.items() if key not in ("f001-2", "u002")}

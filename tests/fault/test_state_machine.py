@@ -77,9 +77,6 @@ class Life(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         set_sizes(self.patch, batch_documents=SIZE, merge_documents=SIZE, commit_postings=0)
         self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
-        for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
-            self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
-        self.patch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 2)
         self.patch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 1)
         self.patch.setattr("lshdb.storage.orders.freezing.MOST_PARTS", 3)
         self.model = Model(Rules(**rules))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
+from lshdb.params.bucket_layout import N_BUCKETS, keys_from
 from tests.contract.conftest import DATABASES, Place
 from tests.golden.make_vectors import SIGNATURES, describe_keys, describe_signature
 from tests.golden.test_vectors import VECTORS
@@ -52,9 +53,10 @@ def _stored(index: Index) -> dict[str, Any]:
     """Signature and bucket keys of each document, as the vectors describe them."""
     signatures = np.load(index.path / "signatures.npy", allow_pickle=False)
     found: dict[str, Any] = {}
-    statement = "SELECT key, signature_id, bucket_key FROM document_bucket ORDER BY key, band"
+    statement = "SELECT key, signature_id, band, bucket FROM document_bucket ORDER BY key, band"
     keys: dict[tuple[str, int], list[int]] = {}
-    for key, signature_id, bucket_key in index.sql(statement).rows:
+    for key, signature_id, band, bucket in index.sql(statement).rows:
+        bucket_key = keys_from(int(band), int(bucket) & (N_BUCKETS - 1))
         keys.setdefault((key, signature_id), []).append(bucket_key)
     for (key, signature_id), buckets in keys.items():
         row = signatures[signature_id].tolist()

@@ -109,7 +109,7 @@ def test_other_bands_give_other_postings(make_index: Make) -> None:
 
 KEYS = "SELECT key FROM document ORDER BY doc_id"
 POSTINGS = (
-    "SELECT hex(content_hash), bucket_key FROM document JOIN posting USING (signature_id) "
+    "SELECT hex(content_hash), band, bucket FROM document JOIN posting USING (signature_id) "
     "ORDER BY 1, 2"
 )
 

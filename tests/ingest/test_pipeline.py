@@ -21,7 +21,7 @@ Make = Callable[..., Index]
 def test_what_was_remembered_is_suspected_and_little_else() -> None:
     rng = np.random.default_rng(3)
     keys = rng.integers(255 << 32, 256 << 32, 40_000)
-    written = WrittenContents([], bits=20)
+    written = WrittenContents(bits=20)
     assert not written.suspected(keys).any()
     written.remember(keys[:20_000])
     assert written.suspected(keys[:20_000]).all()
@@ -30,34 +30,20 @@ def test_what_was_remembered_is_suspected_and_little_else() -> None:
 
 def test_a_full_filter_is_followed_by_another() -> None:
     keys = np.random.default_rng(4).integers(255 << 32, 256 << 32, 300_000)
-    written = WrittenContents([], bits=20)
+    written = WrittenContents(bits=20)
     for part in np.split(keys[:200_000], 20):
         written.remember(part)
     assert written.suspected(keys[:200_000]).all()
     assert written.suspected(keys[200_000:]).mean() < 0.02
 
 
-def test_a_merged_run_makes_it_begin_anew() -> None:
-    written = WrittenContents(["a", "b"])
-    assert written.runs_before(["a", "b", "c"]) == ["a", "b"]
-    written.remember(np.array([5]))
-    assert written.runs_before(["a", "d"]) == ["a", "d"]
-    assert not written.suspected(np.array([5])).any()
-    assert written.runs_before(["a", "d", "e"]) == ["a", "d"]
-
-
 @pytest.mark.parametrize("bits", [3, 20])
-@pytest.mark.parametrize("most", [3, 128])
 def test_copies_are_found_in_whichever_batch_they_come(
-    make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int, most: int
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
     """Copies of documents from before the add, of its earlier batches and of this one."""
     set_sizes(monkeypatch, batch_documents=7)
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
-    monkeypatch.setattr("lshdb.storage.transactions.writer.MOST_RUNS", most)
-    monkeypatch.setattr(
-        "lshdb.ingest.pipeline.WrittenContents", lambda runs: WrittenContents(runs, bits=bits)
-    )
+    monkeypatch.setattr("lshdb.ingest.pipeline.WrittenContents", lambda: WrittenContents(bits=bits))
     corpus = family_corpus(51)
     index = make_index(threshold=0.5)
     index.add(corpus[:50])
@@ -110,7 +96,6 @@ def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
 ) -> None:
     """By another thread than the one that reads the next batch, if there is one."""
     set_sizes(monkeypatch, batch_documents=300, commit_postings=0)
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # not one run for all
     index = make_index()
     log = Path(index.path, "index.db-wal")
     sizes, threads = [], set()

@@ -13,7 +13,7 @@ import pytest
 
 from lshdb import DamageError, Index, LshdbError, ParameterMismatchError
 from tests.conftest import family_corpus
-from tests.raw import change, is_sqlite, raw, rows_of
+from tests.raw import change, is_sqlite
 
 CORPUS = family_corpus(5, families=6)
 
@@ -35,11 +35,6 @@ def findings(path: Path) -> str:
         return "\n".join(f"{finding.where}: {finding.what}" for finding in index.check())
 
 
-def run_table(path: Path) -> str:
-    ((table,),) = rows_of(path, "SELECT table_name FROM run")
-    return str(table)
-
-
 def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
     rng = random.Random(1)
     file = path / "signatures.npy"
@@ -57,18 +52,17 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("DELETE FROM {run} WHERE signature_id = 3", "holds"),
-        ("DELETE FROM {run} WHERE signature_id = 3", "signature 3: has 0 postings; expected 17"),
-        ("UPDATE {run} SET signature_id = 999 WHERE signature_id = 3", "names signature 999"),
-        pytest.param(
-            "INSERT INTO {run} VALUES (77, 3)",
-            "signature 3 is not in this bucket",
-            marks=pytest.mark.sqlite("a run of Postgres has its number in every row"),
+        ("DELETE FROM band WHERE signature_id = 3", "table band, row 3: is missing"),
+        ("DELETE FROM band WHERE signature_id = 0", "has signatures from 1 to"),
+        (
+            "UPDATE band SET signature_id = 999 WHERE signature_id = 3",
+            "names signatures that do not exist",
         ),
         (
-            "UPDATE {run} SET bucket_key = bucket_key + 1 WHERE signature_id = 3",
-            "not in this bucket",
+            "UPDATE band SET b2 = 77 WHERE signature_id = 3",
+            "row 3, band 2: says bucket 77; by its row, it is not in that one",
         ),
+        ("UPDATE band SET b2 = NULL WHERE signature_id = 3", "values that are no whole numbers"),
         ("UPDATE document SET key = 'x' WHERE key = 'u000'", "table document, row"),
         ("UPDATE document SET n_chars = n_chars + 1 WHERE key = 'u000'", "CRC-32 of its values"),
         ("UPDATE document SET last_seen_at = added_at || '1'", "table document, row"),
@@ -81,7 +75,7 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE document SET batch_id = 77 WHERE key = 'u000'", "names batch 77, which does not"),
         (
             "UPDATE document SET content_hash = CAST('x' AS {bytes}) WHERE key = 'u000'",
-            "not in this bucket",
+            "table document, row",
         ),
         ("UPDATE content SET body = CAST('(x' AS {bytes}) WHERE doc_id = 1", "cannot be decoded"),
         ("DELETE FROM content WHERE doc_id = 1", "the text is missing"),
@@ -93,8 +87,6 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE signature_block SET crc32 = crc32 + 1", "CRC-32 is"),
         ("UPDATE signature_block SET n_rows = n_rows - 1", "are committed"),
         ("UPDATE signature_block SET n_rows = n_rows + 1", "are committed"),
-        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "table bucket_stat, run 1, band 0"),
-        ("DELETE FROM bucket_stat WHERE band = 3", "band 3: counts 0 buckets of 1"),
         ("UPDATE edge SET similarity = 0.5", "has similarity 0.5"),
         ("UPDATE edge SET signature2 = 100000 + signature2", "expected two of"),
         ("DELETE FROM cluster_member WHERE signature_id = 1", "has label None; expected"),
@@ -107,9 +99,6 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ),
         ("UPDATE batch SET n_removed = 1 WHERE batch_id = 1", "by the table batch"),
         ("DELETE FROM document WHERE key = 'u000'", "by the table batch"),
-        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content each"),
-        ("UPDATE run SET n_rows = n_rows + 1", "postings; expected"),
-        ("INSERT INTO bucket_stat VALUES (9, 1, 1, 1)", "the run does not exist"),
         ("UPDATE state SET next_doc_id = 3", "and a document has"),
         ("INSERT INTO signature_release VALUES (9, 99, 1)", "names signature 99; there are"),
         (
@@ -120,7 +109,7 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
 )
 def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:
     of_bytes = "BLOB" if is_sqlite(path) else "bytea"
-    change(path, statement.format(run=run_table(path), bytes=of_bytes))
+    change(path, statement.format(bytes=of_bytes))
     assert expected in findings(path)
 
 
@@ -133,8 +122,7 @@ def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> No
         ("UPDATE batch SET source = 'x' WHERE batch_id = 1", "table batch, row 1"),
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE edge_state SET recall_lost = 0.5", "table edge_state, row 1"),
-        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content each"),
-        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "the table run counts"),
+        ("DELETE FROM band WHERE signature_id = 0", "has signatures from 1 to"),
         ("DELETE FROM document WHERE key = 'u000'", "has 32 rows; expected 33, by the table batch"),
     ],
 )
@@ -154,25 +142,14 @@ def test_a_quick_check_sees_the_first_block_and_no_other(tmp_path: Path) -> None
     file = path / "signatures.npy"
     good = file.read_bytes()
     for row, is_seen in ((3, True), (1050, False)):
-        file.write_bytes(good[: 128 + 16 * row] + b"!" + good[129 + 16 * row :])
+        file.write_bytes(good[: 128 + 8 * row] + b"!" + good[129 + 8 * row :])
         with Index.open(path) as index:
             assert bool(index.check(quick=True)) is is_seen
             (found, *_) = index.check()
             assert found.kind == "signatures" and found.affected.startswith(
                 ("1,024 documents: k0, ", "76 documents: k")
             )
-            assert f"bytes {128 + 16 * (row - row % 1024)} to " in found.where
-
-
-def test_a_run_that_is_not_listed_or_not_there(path: Path) -> None:
-    with raw(path) as execute:
-        execute("CREATE TABLE posting_run_99 (bucket_key BIGINT, signature_id BIGINT)")
-        execute("INSERT INTO run VALUES (98, 'posting_run_98', 0, 0, CAST(0 AS boolean))")
-    with Index.open(path) as index:
-        for quick in (True, False):
-            found = {one.where: one.what for one in index.check(quick=quick)}
-            assert found["table posting_run_99"] == "is not listed in the table run"
-            assert found["table posting_run_98"] == "is listed as a run but missing"
+            assert f"bytes {128 + 8 * (row - row % 1024)} to " in found.where
 
 
 @pytest.mark.fast
@@ -219,7 +196,7 @@ OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' 
         (DAMAGED_DOCUMENT, lambda index: index.export(index.path.parent / "e"), "document"),
         (DAMAGED_DOCUMENT, lambda index: index.reindex(index.path.parent / "r"), "document"),
         (OLD_DOCUMENT, lambda index: index.expire(datetime(2001, 1, 1)), "document"),
-        ("UPDATE state SET next_run_id = 77", lambda index: index.add([("new", "text")]), "state"),
+        ("UPDATE state SET next_doc_id = 777", lambda index: index.add([("new", "text")]), "state"),
         ("UPDATE state SET uuid = uuid", lambda index: index.add([("new", "text")]), ""),
         (
             "UPDATE batch SET n_added = 9 WHERE batch_id = 3",
@@ -263,7 +240,7 @@ def test_a_cut_signature_file_is_refused_and_not_a_crash(path: Path) -> None:
 
 @pytest.mark.usefixtures("no_orders")
 def test_a_posting_of_no_signature_is_not_answered_from(path: Path) -> None:
-    change(path, f"UPDATE {run_table(path)} SET signature_id = 999 WHERE signature_id = 0")
+    change(path, "UPDATE band SET signature_id = 999 WHERE signature_id = 0")
     questions: list[Callable[[Index], object]] = [
         lambda index: index.query(CORPUS[0][1]),
         lambda index: list(index.pairs()),
@@ -355,17 +332,18 @@ def test_rows_that_are_added_to_a_damaged_block_do_not_make_it_good(path: Path) 
 def test_findings_are_the_same_whatever_the_memory_and_the_threads(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, of_bytes = run_table(path), "BLOB" if is_sqlite(path) else "bytea"
+    of_bytes = "BLOB" if is_sqlite(path) else "bytea"
     for statement in (
-        f"UPDATE {table} SET bucket_key = bucket_key + 1 WHERE signature_id IN (1, 5, 9)",
-        f"DELETE FROM {table} WHERE signature_id = 7",
+        "UPDATE band SET b0 = 7, b1 = 7, b2 = 7, b3 = 7, b4 = 7, b5 = 7, b6 = 7, b7 = 7 "
+        "WHERE signature_id IN (1, 5, 9)",
+        "DELETE FROM band WHERE signature_id = 7",
         f"UPDATE content SET body = CAST('x' AS {of_bytes}) WHERE doc_id IN (2, 11)",
         "UPDATE document SET n_shingles = 0 WHERE doc_id = 4",
     ):
         change(path, statement)
     expected = findings(path)
-    assert expected.count("is not in this bucket") == 20, "the first twenty, in order"
-    for name, most, workers in (("_KEY_BYTES", 0, 2), ("_KEY_BYTES", 2**13, 1), ("_CHUNK", 7, 3)):
+    assert expected.count("table band, row") == 20, "the first twenty, in order"
+    for name, most, workers in (("_READ_BYTES", 1, 2), ("_READ_BYTES", 2**13, 1)):
         monkeypatch.setattr(f"lshdb.maintain.check.signature_checks.{name}", most)
         monkeypatch.setattr("lshdb.maintain.check.choose_workers", lambda _, n=workers: n)
         assert findings(path) == expected

@@ -113,10 +113,9 @@ UNCHECKED = pytest.mark.sqlite("Postgres lets no such form in")
         statement("UPDATE state SET signature_file = 'sygnatures.npy'"),
         statement("UPDATE state SET uuid = 'x', format = 9"),
         statement("UPDATE signature_block SET crc32 = 5"),
-        statement("DELETE FROM posting_run_1 WHERE signature_id % 2 = 1"),
-        statement("UPDATE posting_run_1 SET signature_id = 999 WHERE signature_id = 3"),
-        statement("UPDATE run SET n_rows = 3"),
-        statement("DELETE FROM bucket_stat"),
+        statement("DELETE FROM band WHERE signature_id % 2 = 1"),
+        statement("UPDATE band SET signature_id = 999 WHERE signature_id = 3"),
+        statement("UPDATE band SET b0 = 3"),
         statement("UPDATE edge SET similarity = 0.9"),
         statement("UPDATE cluster_member SET label = 1"),
         statement("INSERT INTO content VALUES (777, 'text', ?)", b"x"),
@@ -303,12 +302,12 @@ def test_a_repair_waits_for_the_writer(path: Path) -> None:
 
 
 def test_a_reader_goes_on_while_the_index_is_repaired(path: Path) -> None:
-    change(path, "UPDATE run SET n_rows = 3")
+    change(path, "UPDATE band SET b0 = 3")
     with Index.open(path) as index, index._store.reading() as snapshot:
         before = snapshot.signatures[0:9]
         assert Index.repair(path).findings
         assert (snapshot.signatures[0:9] == before).all()
-        assert snapshot.execute("SELECT n_rows FROM run").fetchone() == (3,)
+        assert snapshot.execute("SELECT DISTINCT b0 FROM band").fetchall() == [(3,)]
         assert index.check() == []  # a transaction of its own, of the new state
 
 
@@ -328,7 +327,7 @@ def test_a_repair_that_is_killed_changes_nothing_or_all(
 ) -> None:
     before = everything(path)
     flip_signature(path)
-    change(path, "UPDATE run SET n_rows = 3")
+    change(path, "UPDATE band SET b0 = 3")
     child = os.fork()
     if child == 0:
         try:

@@ -55,7 +55,7 @@ def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lshdb.storage.rowfiles.layouts.BLOCK_ROWS", 8)
-    monkeypatch.setattr("lshdb.storage.runs.renumber._ROWS", 5)
+    monkeypatch.setattr("lshdb.maintain.renumber._ROWS", 5)
     index = make_index()
     for start in range(0, len(CORPUS), 40):
         index.add(CORPUS[start : start + 40])
@@ -74,7 +74,7 @@ def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
     assert answers(index) == before
     assert index.check() == []
     after = index.stats()
-    assert (after.signatures, after.unused_signatures, after.runs) == (result.signatures, 0, 1)
+    assert (after.signatures, after.unused_signatures) == (result.signatures, 0)
     assert after.documents == stats.documents
     files_of_rows = after.signature_bytes + after.order_bytes
     assert result.bytes_after == files_of_rows + after.database_bytes + after.log_bytes
@@ -115,7 +115,7 @@ def test_clusters_that_were_behind_are_cut_all_the_same(make_index: Make, max_bu
     assert index.check() == []
 
 
-def test_nothing_to_drop_leaves_the_file_and_merges_the_runs(make_index: Make) -> None:
+def test_nothing_to_drop_leaves_the_file(make_index: Make) -> None:
     index = make_index()
     result = index.compact()
     assert (result.signatures, result.dropped) == (0, 0)
@@ -125,7 +125,6 @@ def test_nothing_to_drop_leaves_the_file_and_merges_the_runs(make_index: Make) -
     os.utime(index.path / "signatures.npy", (1, 1))
     index.compact()
     assert (index.path / "signatures.npy").stat().st_mtime == 1
-    assert index.stats().runs == 1
     assert answers(index) == before
     index.remove(list(TEXTS))
     assert index.compact().signatures == 0

@@ -115,10 +115,7 @@ def test_distances_begin_with_the_nearest(make_index: Make) -> None:
 def test_clusters_and_buckets_by_size(families: Index) -> None:
     sizes = Counter(len(cluster.keys) for cluster in families.clusters())
     assert points(pictures.clusters(families)) == sorted(sizes.items())
-    title = pictures.buckets(families).axes[0].get_title()
-    assert title.startswith("At least") == (not families.stats().buckets_are_exact)
-    families.compact()
-    stats = families.stats(count_buckets=True)
+    stats = families.stats()
     drawn = points(pictures.buckets(families))
     assert sum(n for size, n in drawn if size > 1) == stats.shared_buckets
     assert max(size for size, _ in drawn) == stats.largest_bucket

@@ -239,7 +239,7 @@ def test_hot_buckets_show_what_fills_them(tmp_path: Path) -> None:
     with Index.create(tmp_path / "x.lshdb", threshold=0.5, k=3) as index:
         index.add((f"d{n}", f"{boilerplate} own{n} words{n} of{n}") for n in range(14))
         index.report(tmp_path / "report.html")
-        largest = index.stats(count_buckets=True)
+        largest = index.stats()
     tree = parse(tmp_path / "report.html")
     (first, *_) = by_class(tree, "bucket")
     assert text_of(first.find("summary")).startswith(f"{largest.largest_bucket} signatures in band")

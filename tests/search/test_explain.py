@@ -77,12 +77,10 @@ def test_they_are_in_the_order_of_the_document() -> None:
 
 
 def buckets_by_sql(index: Index) -> dict[str, set[tuple[int, int]]]:
-    """(band, bucket key) of every bucket a document is in, by key, from the postings."""
+    """(band, bucket) of every bucket a document is in, by key, from the postings."""
     buckets: dict[str, set[tuple[int, int]]] = {}
-    for key, band, bucket_key in index.sql(
-        "SELECT key, band, bucket_key FROM document_bucket"
-    ).rows:
-        buckets.setdefault(key, set()).add((band, bucket_key))
+    for key, band, bucket in index.sql("SELECT key, band, bucket FROM document_bucket").rows:
+        buckets.setdefault(key, set()).add((band, bucket))
     return buckets
 
 

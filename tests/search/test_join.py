@@ -23,7 +23,8 @@ from lshdb import (
     Tokenizer,
 )
 from lshdb.shingling import NORMALISATION
-from lshdb.storage.runs import posting_runs
+from lshdb.storage.bands import band_table
+from lshdb.storage.bands import postings as posting_reader
 from tests.brute import jaccard, shingle_set
 from tests.conftest import family_corpus
 from tests.without_kernel import use_reference
@@ -129,7 +130,7 @@ def test_blocks_of_any_size(
     postings: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(posting_runs, "_POSTINGS", postings)
+    monkeypatch.setattr(posting_reader, "_POSTINGS", postings)
     monkeypatch.setattr("lshdb.search.join._BLOCK_PAIRS", 3)
     monkeypatch.setattr("lshdb.search.join._EXACT_PAIRS", 2)
     parameters = {"bands": 8, "rows": 1, "threshold": 0.5}
@@ -145,19 +146,21 @@ def test_blocks_of_any_size(
 def test_buckets_come_whole_once_and_in_order(
     make_index: Make, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
-    monkeypatch.setattr("lshdb.storage.transactions.writer.FAN_IN", 100)
-    index = make_index(bands=130, rows=1, num_perm=130)  # bands from 128 on have negative keys
+    index = make_index(bands=130, rows=1, num_perm=130)
     assert _buckets(index) == {}
-    for start in range(0, len(corpus), 8):  # more runs than are merged as streams
+    for start in range(0, len(corpus), 8):
         index.add(corpus[start : start + 8])
-    assert index.stats().runs > 16
     expected: dict[int, list[int]] = {}
-    for key, one in index.sql("SELECT bucket_key, signature_id FROM posting").rows:
-        expected.setdefault(int(key), []).append(int(one))  # type: ignore[call-overload]
-    for postings in (1, 3, 100, 65_536):
-        monkeypatch.setattr(posting_runs, "_POSTINGS", postings)
-        assert _buckets(index) == {key: sorted(ids) for key, ids in expected.items()}
+    for band, bucket, one in index.sql("SELECT * FROM posting").rows:
+        key = int(band) << 32 | int(bucket) & (2**32 - 1)  # type: ignore[call-overload]
+        expected.setdefault(key, []).append(int(one))  # type: ignore[call-overload]
+    for without_orders in (False, True):
+        for postings in (1, 3, 100, 65_536):
+            monkeypatch.setattr(posting_reader, "_POSTINGS", postings)
+            monkeypatch.setattr(band_table, "_BLOCK_ROWS", postings)
+            assert _buckets(index) == {key: sorted(ids) for key, ids in expected.items()}
+        if not without_orders:
+            monkeypatch.setattr("lshdb.storage.orders.frozen.OrderFolder.cover", lambda *_: None)
 
 
 def _buckets(index: Index) -> dict[int, list[int]]:

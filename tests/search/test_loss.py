@@ -131,8 +131,8 @@ def test_nothing_found_in_a_sample_is_no_proof(
     index.add(corpus)
     (key,) = (
         index.sql(
-            "SELECT min(key) FROM document_bucket WHERE bucket_key = "
-            "(SELECT bucket_key FROM bucket ORDER BY size DESC LIMIT 1)"
+            "SELECT min(key) FROM document_bucket WHERE bucket = "
+            "(SELECT bucket FROM bucket ORDER BY size DESC LIMIT 1)"
         )
         .rows.__iter__()
         .__next__()
@@ -268,35 +268,30 @@ def test_what_could_not_be_compared_is_said(
         assert answer.unchecked.value == len(astray) > 0
 
 
-def test_buckets_of_several_runs_are_counted_or_called_a_bound(
-    make_index: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # each add writes a run
+def test_buckets_are_counted(make_index: Make) -> None:
     index = make_index(threshold=0.5, k=2)
     corpus = crowded(3)
     index.add(corpus[:150])
-    one = index.stats()
-    assert one.buckets_are_exact and one == index.stats(count_buckets=True)
     index.add([(f"{key} again", f"{text} again") for key, text in corpus[:150]])
     index.add(corpus[150:])
     index.remove([key for key, _ in corpus[::17]])
     sizes = [size for (size,) in index.sql("SELECT size FROM bucket WHERE size > 1").rows]
     true = (len(sizes), max(sizes), sum(size * (size - 1) // 2 for size in sizes))
-    quick, counted = index.stats(), index.stats(count_buckets=True)
-    assert quick.runs == 3
-    assert (counted.shared_buckets, counted.largest_bucket, counted.bucket_pairs) == true
-    assert counted.buckets_are_exact and not quick.buckets_are_exact
-    assert 0 < quick.shared_buckets < true[0]
-    assert 0 < quick.largest_bucket < true[1]
-    assert 0 < quick.bucket_pairs < true[2]
+    stats, counts = index.stats(), index.buckets(most=7)
+    assert (stats.shared_buckets, stats.largest_bucket, stats.bucket_pairs) == true
+    by_size = "SELECT size, sum(n_buckets) FROM bucket_size GROUP BY size ORDER BY size"
+    assert list(counts.sizes) == list(index.sql(by_size).rows)
+    assert [size for *_, size in counts.largest] == sorted(sizes, reverse=True)[:7]
+    for band, bucket, size in counts.largest:
+        members = "SELECT count(*) FROM posting WHERE band = ? AND bucket = ?"
+        assert list(index.sql(members, (band, bucket)).rows) == [(size,)]
 
 
 @pytest.mark.parametrize("cap", [2, 5])
 def test_stats_say_what_pairs_leave_out(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, cap: int
 ) -> None:
-    """Over several runs, with copies, and with documents that are gone."""
-    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
+    """With copies, and with documents that are gone."""
     monkeypatch.setattr(losses, "VERIFIED", 10_000)
     index = make_index(threshold=0.5, k=2)
     corpus = crowded(3)

@@ -155,11 +155,12 @@ def test_a_pair_is_found_by_any_bucket_that_is_not_left_out(
     index.add(corpus[150:])
     index.remove([key for key, _ in corpus[::11]])
     rows = index.sql(
-        "SELECT bucket_key, min(key), batch_id FROM document_bucket GROUP BY 1, signature_id, 3"
+        "SELECT band, bucket, min(key), batch_id FROM document_bucket "
+        "GROUP BY 1, 2, signature_id, 4"
     )
     buckets: dict[object, set[tuple[object, object]]] = {}
-    for bucket, key, batch in rows.rows:
-        buckets.setdefault(bucket, set()).add((key, batch))
+    for band, bucket, key, batch in rows.rows:
+        buckets.setdefault((band, bucket), set()).add((key, batch))
     small = {
         tuple(sorted((one[0], two[0])))
         for members in buckets.values()

@@ -20,23 +20,7 @@ from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 from lshdb.storage.dialects.sqlite.trust import Objects, own_objects
 from lshdb.storage.tables import migrations
 
-TARGET = Path(lshdb.storage.dialects.sqlite.__file__).with_name("frozen_schemas.py")
-NEW_SCHEMA = TARGET.with_name("new_schema.py")
-HEAD = '''"""What each schema revision has in SQLite, as the migrations make it.
-
-By revision and name: what it is, and its statement as ``trust.py`` compares it, word by word.
-Written by ``python -m tests.storage.freeze_schemas``.
-"""
-
-# fmt: off
-# ruff: noqa: E501
-
-from __future__ import annotations
-
-__all__ = ["FROZEN"]
-
-'''
-
+NEW_SCHEMA = Path(lshdb.storage.dialects.sqlite.__file__).with_name("new_schema.py")
 NEW_SCHEMA_HEAD = '''"""The statements that make a new database, as the migrations make it.
 
 Written by ``python -m tests.storage.freeze_schemas``; a module of its own, because only a new index
@@ -85,17 +69,6 @@ def revisions() -> list[str]:
     return sorted(script.revision for script in scripts.walk_revisions())
 
 
-def frozen_text() -> str:
-    """The module, as it is to be."""
-    lines = [HEAD + "FROZEN: dict[str, dict[str, tuple[str, str]]] = {"]
-    for revision in revisions():
-        lines.append(f'    "{revision}": {{')
-        for name, (kind, words) in sorted(made_by_migrations(revision).items()):
-            lines.append(f'        "{name}": ("{kind}", {words!r}),')
-        lines.append("    },")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
 def new_schema_text() -> str:
     """The module of the newest revision's statements, as it is to be."""
     newest = revisions()[-1]
@@ -108,5 +81,4 @@ def new_schema_text() -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(frozen_text())
     NEW_SCHEMA.write_text(new_schema_text())

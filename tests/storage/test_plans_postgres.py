@@ -35,25 +35,27 @@ def documents(n: int) -> list[tuple[str, str]]:
 def session(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: PostgresUrl
 ) -> Iterator[psycopg.Connection[Any]]:
-    """An ordinary session, as psql has it, on an index of several runs and clusters."""
+    """An ordinary session, as psql has it, on an index of several adds and clusters."""
     path = tmp_path_factory.mktemp("plans") / "x.lshdb"
     made = documents(10_000)
     with (
-        pytest.MonkeyPatch.context() as patch,
         fresh_schema(postgres_url) as schema,
         Index.create(path, database=postgres_url.lshdb, schema=schema, threshold=0.5, k=3,
                      num_perm=64) as index,
     ):  # fmt: skip
-        patch.setattr("lshdb.storage.transactions.writer.FAN_IN", 100)
         for start in range(0, 9_000, 3_000):
             index.add(made[start : start + 3_000])
         index.add(made[9_000:9_995])
         index.add(made[9_995:])
         assert sum(1 for _ in index.clusters()) > 100
-        assert index.stats().runs == 4
         with psycopg.connect(postgres_url.psycopg, autocommit=True) as connection:
             connection.execute(f'SET search_path = "{schema}"'.encode())
             yield connection
+
+
+def bands(session: psycopg.Connection[Any]) -> int:
+    ((value,),) = session.execute("SELECT value FROM parameter WHERE name = 'bands'").fetchall()
+    return int(value)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -78,12 +80,11 @@ def scans(session: psycopg.Connection[Any], statement: str) -> Counter[str]:
 def test_a_question_of_the_guide(name: str, session: psycopg.Connection[Any]) -> None:
     statement = block("sql", name).text.strip().rstrip(";").replace("group_concat", "string_agg")
     read = scans(session, statement)
-    runs = {table: n for table, n in read.items() if table.startswith("posting_run_")}
     allowed = {"largest": 1, "sharing": 1, "sizes": 1, "new": 2, "clusters": 0, "neighbors": 0}[
         name
     ]
-    assert all(n <= allowed for n in runs.values()), read
-    if name != "clusters":  # which counts the documents of every cluster
+    assert read["band"] <= allowed * bands(session), read
+    if name not in ("clusters", "sharing"):  # which count, or may find, documents of every cluster
         assert "document" not in read
         assert "cluster_member" not in read
     assert "edge" not in read
@@ -93,23 +94,20 @@ def test_a_question_of_the_guide(name: str, session: psycopg.Connection[Any]) ->
 @pytest.mark.parametrize(
     "condition",
     [
-        "bucket_key = (SELECT max(bucket_key) FROM posting)", "bucket_key IN (1, 2, 3)",
-        "bucket_key = ANY(ARRAY[1, 2, 3])", "bucket_key BETWEEN 17 AND 18",
+        "bucket = (SELECT max(bucket) FROM posting)", "bucket IN (1, 2, 3)",
+        "bucket = ANY(ARRAY[1, 2, 3])", "bucket BETWEEN 17 AND 18",
     ],
 )  # fmt: skip
 def test_postings_are_looked_up_by_their_bucket(
     condition: str, session: psycopg.Connection[Any]
 ) -> None:
-    read = scans(session, f"SELECT signature_id FROM posting WHERE {condition}")
-    assert sum(n for table, n in read.items() if table.startswith("posting_run_")) <= 4, read
+    read = scans(session, f"SELECT signature_id FROM posting WHERE band = 3 AND {condition}")
+    assert read["band"] <= bands(session), read  # for the largest bucket of all
     row = session.execute(
-        f"EXPLAIN (FORMAT JSON) SELECT * FROM posting WHERE {condition}".encode()
+        f"EXPLAIN (FORMAT JSON) SELECT * FROM posting WHERE band = 3 AND {condition}".encode()
     ).fetchone()
     assert row is not None
-    looked_up = [
-        node for node in nodes(row[0][0]["Plan"]) if "bucket_key" in node.get("Index Cond", "")
-    ]
-    assert len(looked_up) >= 4
+    assert any("b3" in node.get("Index Cond", "") for node in nodes(row[0][0]["Plan"]))
 
 
 @pytest.mark.parametrize("view", ["document_bucket", "neighbor", "cluster"])

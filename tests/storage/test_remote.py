@@ -158,9 +158,9 @@ def test_pairs_of_small_buckets(
     newer = here.sql(f"SELECT key FROM document WHERE batch_id >= {since or 0}")
     new = {key for (key,) in newer.rows}
     buckets: dict[object, set[str]] = {}
-    for bucket, number in here.sql("SELECT bucket_key, signature_id FROM posting").rows:
+    for band, bucket, number in here.sql("SELECT * FROM posting").rows:
         if number in key_of:
-            buckets.setdefault(bucket, set()).add(key_of[number])
+            buckets.setdefault((band, bucket), set()).add(key_of[number])
     shared = Counter(
         pair
         for members in buckets.values()

@@ -46,7 +46,7 @@ def failing(error: BaseException) -> Callable[..., None]:
         (changes.WriteTransaction, "record_blocks"),
         (changes.WriteTransaction, "insert_documents"),
         (changes.WriteTransaction, "put_bodies"),
-        (changes.PostingRuns, "add"),
+        (changes.BandTable, "append"),
         (changes.WriteTransaction, "update_batch"),
     ],
 )
@@ -145,19 +145,14 @@ elif where == "before commit":
 elif where == "after commit":
     from lshdb.storage.rowfiles.row_file import RowFile
     RowFile.set_header = lambda *a: os.kill(os.getpid(), 9)
-elif where == "merge":
-    from lshdb.storage.runs import posting_runs
-    posting_runs.RUN_ROWS = posting_runs.LEVEL_ROWS = 1
-    posting_runs.FAN_IN = 2
-    from lshdb.storage.transactions import writer
-    writer.FAN_IN, writer.RUNS_BESIDE_ORDERS = 1, 0
-    posting_runs.PostingRuns._publish = lambda *a: os.kill(os.getpid(), 9)
+elif where == "bands":
+    changes.BandTable.append = lambda *a: os.kill(os.getpid(), 9)
 with Index.open(sys.argv[1]) as index:
     index.add(family_corpus(3, families=8)[20:])
 """
 
 
-@pytest.mark.parametrize("where", ["append", "before commit", "after commit", "merge"])
+@pytest.mark.parametrize("where", ["append", "before commit", "after commit", "bands"])
 def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> None:
     index = make_index()
     index.add(CORPUS[:20])

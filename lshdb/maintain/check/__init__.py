@@ -4,16 +4,15 @@ Checked:
 
 * the database's own structure;
 * header and length of the signature file and the vector file, and the CRC-32 of each block;
-* every run has the postings that it counts; every posting is the one its signature has in that
-  band, and none is missing; so it is with frozen orders;
+* every signature has its buckets in the table ``band``; so it is with frozen orders;
 * every document has its signature and text, its text or vector has the hash it came with, and every
   text has a document;
-* rows have their checksums, batches count what there is, bucket sizes match the runs;
+* rows have their checksums, batches count what there is;
 * signatures without a document were released; edges join signatures that documents have, and
   clusters follow from the edges.
 
-Memory: eleven bytes a signature, up to 64 MiB for their bucket keys, and some sixty bytes a
-document in a cluster. Time: everything is read once, and rows twice; texts are decompressed.
+Memory: a byte a signature, and some sixty bytes a document in a cluster.
+ Time: everything is read once, and rows twice; texts are decompressed.
 
 Steps that are long statements of SQL are done ahead by another thread, with a snapshot of the same
 state, and texts are compared in threads. Findings come in the same order.
@@ -38,13 +37,11 @@ from lshdb.maintain.check.document_checks import (
 from lshdb.maintain.check.findings import Finding, notes
 from lshdb.maintain.check.signature_checks import (
     block_findings,
-    bucket_findings,
     cluster_findings,
     edge_findings,
     order_findings,
     posting_findings,
     release_findings,
-    run_findings,
 )
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.store import Store
@@ -54,7 +51,7 @@ from lshdb.threads import Workers, choose_workers
 __all__ = ["Finding", "check_index", "check_store"]
 
 _MOST_OF_A_KIND = 20
-_AHEAD = ("database", "run", "bucket size", "release")
+_AHEAD = ("database", "release")
 """Steps of long statements, for which another thread can wait."""
 
 _Step = Callable[[Snapshot], Iterator[Finding]]
@@ -95,7 +92,7 @@ def check_index(
     workers : int
         Threads, this one included. The findings and their order are the same.
     """
-    steps: list[tuple[str, _Step]] = [("count", partial(count_findings, params=params))]
+    steps: list[tuple[str, _Step]] = [("count", count_findings)]
     if quick:
         steps += [("signatures", partial(block_findings, first_only=True))]
     else:
@@ -103,13 +100,11 @@ def check_index(
             ("database", integrity_findings),
             *steps,
             ("signatures", block_findings),
-            ("run", run_findings),
             ("posting", partial(posting_findings, params=params)),
             ("order", order_findings),
             ("document", row_findings),
             ("text", partial(document_findings, params=params, workers=workers)),
             ("vectors", partial(vector_findings, params=params)),
-            ("bucket size", bucket_findings),
             ("release", release_findings),
             ("edge", partial(edge_findings, params=params)),
             ("cluster", cluster_findings),

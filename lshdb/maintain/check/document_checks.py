@@ -2,9 +2,9 @@
 
 The last (:func:`count_findings`) are most of the quick check, whose cost hardly grows with the
 index. It reads header, length and first block of the signature file and the vector file; the tables
-``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat``,
-``signature_block`` and ``segment``, which have at most some rows per thousand documents; and the
-number of documents, counted in an index. It does not read signature rows past the first block,
+``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``signature_block`` and ``segment``, which
+have at most some rows per thousand documents; the ends of ``band``; and the number of documents,
+counted in an index. It does not read signature rows past the first block,
 postings, texts, or the rows of documents and edges. So it does not find damage there, or in the
 structure of the database.
 """
@@ -185,12 +185,12 @@ _SMALL_TABLES = {
 """Small tables with checksums, and the kind of a finding there."""
 
 
-def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+def count_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield contradictions between headers and counts."""
     yield from _header_findings(snapshot)
     yield from _block_findings(snapshot)
     yield from _segment_findings(snapshot)
-    yield from _run_findings(snapshot, params)
+    yield from _band_findings(snapshot)
     yield from _small_rows(snapshot)
     yield from _unfinished_adds(snapshot)
     yield from _document_counts(snapshot)
@@ -241,40 +241,15 @@ def _of_block(first: int, what: str, n: int) -> Finding:
     return Finding("block", f"table signature_block, row {first}", what, counted(n, "signature"))
 
 
-def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield runs that are not the tables that exist, or lack postings of signatures."""
-    listed = {
-        table: (run_id, n_rows)
-        for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
-    }
-    tables = snapshot.session.run_tables.names()
-    for table in sorted(tables - listed.keys()):
-        yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
-    for table in sorted(listed.keys() - tables):
-        yield Finding("run", f"table {table}", "is listed as a run but missing", "its postings")
-    total = sum(n_rows for _, n_rows in listed.values())
-    expected = snapshot.n_signatures * (params.bands + 1)
-    if total != expected:
-        what = (
-            f"counts {total} postings; expected {expected} of {snapshot.n_signatures} signatures, "
-            f"for {params.bands} bands and a content each"
-        )
-        yield Finding("run", "table run", what, counted(abs(total - expected), "posting"))
-    by_sizes = dict(
-        iter(snapshot.execute("SELECT run_id, sum(size * n_buckets) FROM bucket_stat GROUP BY 1"))
-    )
-    for run_id, n_rows in sorted(listed.values()):
-        counted_rows = by_sizes.pop(run_id, 0)
-        if counted_rows * (params.bands + 1) != n_rows * params.bands:
-            what = f"counts {counted_rows} postings; the table run counts {n_rows} with contents"
-            yield Finding(
-                "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
-            )
-    for run_id in by_sizes:
-        what = "the run does not exist"
-        yield Finding(
-            "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
-        )
+def _band_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield where the table of bands does not begin or end with the signatures."""
+    first, last = snapshot.execute(
+        "SELECT min(signature_id), max(signature_id) FROM band"
+    ).fetchone()
+    n = snapshot.n_signatures
+    if (first, last) != ((0, n - 1) if n else (None, None)):
+        what = f"has signatures from {first} to {last}; {n} are committed"
+        yield Finding("posting", "table band", what, counted(n, "signature"))
 
 
 def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:

@@ -1,12 +1,11 @@
 """Checks of signatures and of what follows from them.
 
-Rows of the files are compared with their CRC-32, and postings with the signatures they came from;
-then bucket sizes, releases, edges and clusters with the rest.
+Rows of the files are compared with their CRC-32, and buckets with the signatures they came from;
+then releases, edges and clusters with the rest.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -14,10 +13,9 @@ from numpy.typing import NDArray
 
 from lshdb.clusters.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
-from lshdb.params.bucket_layout import CONTENT_BAND, bands_of, keys_from
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.banding import bucket_keys, content_keys
-from lshdb.storage.dialects.base import NOT_CONTENT_SQL, run_table
+from lshdb.signatures.banding import bucket_keys
+from lshdb.storage.bands.band_table import sql_buckets
 from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile
@@ -25,21 +23,14 @@ from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
     "block_findings",
-    "bucket_findings",
     "cluster_findings",
     "edge_findings",
     "order_findings",
     "posting_findings",
     "release_findings",
-    "run_findings",
 ]
 
-_CHUNK = 100_000
-_KEY_BYTES = 64 * 2**20
-"""Memory for the bucket keys of all signatures, for some bands at a time."""
 _READ_BYTES = 4 * 2**20
-_MOST_HELD = 100
-"""Findings of one run that are kept until those before them are there; fewer are listed."""
 
 
 def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
@@ -77,119 +68,49 @@ def _file_findings(
             )
 
 
-def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield runs without the postings that were written."""
-    runs = 0
-    for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
-        (postings, contents) = snapshot.execute(
-            f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) "
-            f"FROM {run_table(table)}"
-        ).fetchone()
-        runs += postings - contents
-        if postings != n_rows:
-            what = f"holds {postings} postings; expected {n_rows}"
-            yield Finding("run", f"table {table}", what, counted(abs(postings - n_rows), "posting"))
-    (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
-    if view != runs:
-        what = f"shows {view} postings; the runs hold {runs}"
-        yield Finding("run", "view posting", what, "statements of your own")
-
-
 def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield postings that are not those of their signatures, and signatures that lack some.
+    """Yield buckets that are not those of their signatures, and signatures that have none.
 
-    The bucket keys of all signatures are made some bands at a time, as many as the memory takes,
-    and the postings of those bands are compared with them.
+    The rows of the table ``band`` are read beside those of the file, some at a time.
     """
-    n = snapshot.n_signatures
-    rows = snapshot.signature_file.rows(n)
-    content = _content_keys(snapshot)
-    counts = np.zeros(n, dtype=np.int16)
-    by_table: dict[str, list[Finding]] = {table: [] for table in snapshot.run_tables}
-    groups = _groups_of_bands(params.bands, max(1, _KEY_BYTES // (8 * len(rows) + 8)))
-    for bands, between in groups:
-        columns = _key_columns(snapshot.signature_file, n, bands, params)
-        expected = _Expected(bands, columns, content)
-        for table, findings in by_table.items():
-            for finding in _in_table(snapshot, table, between, expected, counts):
-                if len(groups) == 1:
-                    yield finding
-                elif len(findings) < _MOST_HELD:  # those of a table come together
-                    findings.append(finding)
-    yield from itertools.chain.from_iterable(by_table.values())
-    for signature_id in np.flatnonzero(counts != params.bands + 1).tolist():
-        yield Finding(
-            "posting",
-            f"postings, signature {signature_id}",
-            f"has {counts[signature_id]} postings; expected {params.bands + 1}",
-            documents_affected(snapshot, "signature_id = ?", (signature_id,)),
-        )
-
-
-def _groups_of_bands(bands: int, most: int) -> list[tuple[list[int], tuple[int, int]]]:
-    """Return groups of bands, in order of their keys, and the range of keys of each.
-
-    The ranges cover all 64-bit numbers.
-    """
-    groups = [list(range(first, min(first + most, bands))) for first in range(0, bands, most)]
-    firsts = [-(2**63), *(keys_from(group[0], 0) for group in groups[1:]), 2**63]
-    return [
-        (group, (firsts[number], firsts[number + 1] - 1)) for number, group in enumerate(groups)
-    ]
-
-
-def _key_columns(file: RowFile, n: int, bands: list[int], params: IndexParams) -> NDArray[np.int64]:
-    """Return the bucket keys of all rows in some bands, a row of the result for each band."""
-    columns = np.empty((len(bands), n), dtype=np.int64)
+    n, file = snapshot.n_signatures, snapshot.signature_file
     step = max(1, _READ_BYTES // file.row_bytes)
     for start in range(0, n, step):
-        rows = file.take_between(start, min(start + step, n))
-        columns[:, start : start + step] = bucket_keys(rows, **params.cut)[:, bands].T
-    return columns
-
-
-class _Expected:
-    """The keys that postings should have: by band and signature, or by its content."""
-
-    def __init__(
-        self, bands: list[int], columns: NDArray[np.int64], content: NDArray[np.int64]
-    ) -> None:
-        self._columns = columns
-        self._content = content
-        self._place_of = np.full(CONTENT_BAND + 1, -1)
-        self._place_of[bands] = np.arange(len(bands))
-
-    def keys(self, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the key of each posting by its band and signature; its own if that is unknown."""
-        band = bands_of(keys)
-        place = self._place_of[np.clip(band, 0, CONTENT_BAND)]
-        expected = np.where(place < 0, np.int64(-1), self._columns[place, ids])
-        content = self._content[ids]
-        return np.where(band == CONTENT_BAND, np.where(content == 0, keys, content), expected)
-
-
-def _in_table(
-    snapshot: Snapshot,
-    table: str,
-    between: tuple[int, int],
-    expected: _Expected,
-    counts: NDArray[np.int16],
-) -> Iterator[Finding]:
-    """Yield the wrong postings of a run in a range of keys, and count all by signature."""
-    for flat in snapshot.session.run_tables.between(table, *between, block=_CHUNK):
-        keys, ids = flat[:, 0], flat[:, 1]
-        outside = (ids < 0) | (ids >= len(counts))
-        if outside.any():
-            for key, signature_id in flat[outside].tolist():
-                what = f"names signature {signature_id}; there are {len(counts)}"
-                yield Finding("posting", _place(table, key, signature_id), what, "1 posting")
-            flat = flat[~outside]
-            keys, ids = flat[:, 0], flat[:, 1]
-        np.add.at(counts, ids, np.int16(1))
-        for key, signature_id in flat[keys != expected.keys(keys, ids)].tolist():
-            what = f"by its row, signature {signature_id} is not in this bucket"
+        stop = min(start + step, n)
+        expected = bucket_keys(file.take_between(start, stop), **params.cut)
+        try:
+            ids, keys = snapshot.bands.rows(start, stop)
+        except (ValueError, TypeError, OverflowError):
+            what = "holds values that are no whole numbers"
+            affected = documents_affected(
+                snapshot, "signature_id BETWEEN ? AND ?", (start, stop - 1)
+            )
+            yield Finding("posting", f"table band, rows {start} to {stop - 1}", what, affected)
+            continue
+        stored = np.full_like(expected, -1)
+        stored[ids - start] = keys
+        rows, bands = np.nonzero(stored != expected)
+        for row, band in zip(rows.tolist(), bands.tolist(), strict=True):
+            signature_id, key = start + row, stored[row, band]
+            place, what = f"table band, row {signature_id}", "is missing"
+            if key >= 0:
+                place += f", band {band}"
+                what = f"says bucket {sql_buckets(key)}; by its row, it is not in that one"
+            elif band > 0:
+                continue
             affected = documents_affected(snapshot, "signature_id = ?", (signature_id,))
-            yield Finding("posting", _place(table, key, signature_id), what, affected)
+            yield Finding("posting", place, what, affected)
+    n_rows, outside = snapshot.execute(
+        "SELECT count(*), sum(CASE WHEN signature_id BETWEEN 0 AND ? THEN 0 ELSE 1 END) FROM band",
+        (n - 1,),
+    ).fetchone()
+    if outside:
+        what = f"names signatures that do not exist; there are {n}"
+        yield Finding("posting", "table band", what, counted(outside, "row"))
+    (shown,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
+    if shown != n_rows * params.bands:
+        what = f"shows {shown} postings; expected {params.bands} for each of {n_rows} rows"
+        yield Finding("posting", "view posting", what, "statements of your own")
 
 
 def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -227,51 +148,6 @@ def _is_past(snapshot: Snapshot) -> bool:
     """Return whether something was committed since the snapshot was opened."""
     with snapshot.twins(1) as present:
         return not present
-
-
-def _place(table: str, key: int, signature_id: int) -> str:
-    return f"table {table}, bucket key {key}, signature {signature_id}"
-
-
-def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return the content bucket key by signature; 0, which is not a key, if no document has it."""
-    keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
-    rows = snapshot.stream(
-        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL "
-        "ORDER BY doc_id"
-    )
-    while chunk := list(itertools.islice(rows, _CHUNK)):
-        ids = np.array([row[0] for row in chunk], dtype=np.int64)
-        inside = (ids >= 0) & (ids < len(keys))
-        hashes = content_keys([row[1].ljust(16, b"\0")[:16] for row in chunk])
-        keys[ids[inside]] = hashes[inside]
-    return keys
-
-
-def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield bucket sizes that are not those of the runs."""
-    for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
-        counted = dict(_sizes(snapshot.session.run_tables.bucket_sizes(run_table(table))))
-        stored = dict(
-            _sizes(
-                snapshot.execute(
-                    "SELECT band, size, n_buckets FROM bucket_stat WHERE run_id = ?", (run_id,)
-                )
-            )
-        )
-        for band, size in sorted(counted.keys() | stored.keys()):
-            found, written = counted.get((band, size), 0), stored.get((band, size), 0)
-            if found != written:
-                yield Finding(
-                    "bucket size",
-                    f"table bucket_stat, run {run_id}, band {band}",
-                    f"counts {written} buckets of {size}; {table} holds {found}",
-                    "stats and --max-bucket",
-                )
-
-
-def _sizes(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], int]]:
-    return (((band, size), count) for band, size, count in rows)
 
 
 def release_findings(snapshot: Snapshot) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from (:class:`Evidence`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -205,11 +206,11 @@ class Evidence:
             With the right checksum.
         """
         document = StoredDocument(*values)
-        content_hash = document.content_hash
+        content_hash, rows = document.content_hash, None
         derived: dict[str, set[Any]] = {}
         if text is not None:
             (content,) = self._family.contents([text.body])
-            _, counts = sign_in_threads([content], self._family, workers=1)
+            rows, counts = sign_in_threads([content], self._family, workers=1)
             content_hash = hash_body(*raw_body(content))
             derived = {
                 "content_hash": {content_hash},
@@ -219,7 +220,7 @@ class Evidence:
                 "n_unassigned": {self._family.n_unassigned(content), None},
             }
         derived["key"] = {key} if key is not None else set()
-        derived["signature_id"] = {None, *self._signatures_with(content_hash)}
+        derived["signature_id"] = {None, *self._signatures_with(content_hash, rows)}
         names = list(StoredDocument.__dataclass_fields__)
         choices = [
             dict.fromkeys([value, *derived.get(name, ())])
@@ -230,15 +231,21 @@ class Evidence:
                 return StoredDocument(*candidate)
         return None
 
-    def _signatures_with(self, content_hash: object) -> list[int]:
-        """Return signatures that may have a content, by the postings of the content band."""
-        if not isinstance(content_hash, bytes) or len(content_hash) != 16:
-            return []
-        try:
-            ids: list[int] = self._snapshot.postings.of(content_keys([content_hash]))[1].tolist()
-            return ids
-        except (LshdbError, ValueError, TypeError, OverflowError):
-            return []
+    def _signatures_with(
+        self, content_hash: object, rows: NDArray[np.uint16] | None = None
+    ) -> Iterator[int]:
+        """Yield signatures that may have a content, by orders of contents, and by all its bands."""
+        postings = self._snapshot.postings
+        with contextlib.suppress(LshdbError, ValueError, TypeError, OverflowError):
+            if isinstance(content_hash, bytes) and len(content_hash) == 16:
+                ids = postings.of_contents(content_keys([content_hash]), below=0)
+                yield from [] if ids is None else ids.tolist()
+        with contextlib.suppress(LshdbError, ValueError, TypeError, OverflowError):
+            if rows is not None:
+                keys = np.unique(bucket_keys(rows, **self._params.cut))
+                members = postings.grouped_of(keys).members
+                ids, counts = np.unique(members, return_counts=True)
+                yield from ids[counts == len(keys)].tolist()
 
     # Signatures
 
@@ -275,20 +282,20 @@ class Evidence:
         return proved
 
     def _vouch(self, document: StoredDocument, proved: dict[int, NDArray[np.uint16]]) -> None:
-        """Take a row as it is if every slot of it is in a band, and every band has its posting.
+        """Take a row as it is if every slot of it is in a band, and every band has its bucket.
 
-        A bucket key is a hash of 32 bits of the band's slots: a row that differs is not taken.
+        A bucket is a hash of the band's slots: a row that differs is not taken.
         """
         params, signature_id = self._params, document.signature_id
         if signature_id is None or params.bands * params.rows != params.num_perm:
             return
         try:
             row = self._file.take(np.array([signature_id], dtype=np.int64))
-            keys = bucket_keys(row, **params.cut).reshape(-1)
-            posted, ids = self._snapshot.postings.of(np.unique(keys))
+            _, stored = self._snapshot.bands.rows(signature_id, signature_id + 1)
+            is_sound = np.array_equal(bucket_keys(row, **params.cut), stored)
         except (LshdbError, OSError, ValueError, TypeError, OverflowError):
             return
-        if np.isin(keys, posted[ids == signature_id]).all():
+        if is_sound:
             proved[signature_id] = row[0]
             self.vouched += 1
 

@@ -28,7 +28,7 @@ from lshdb.maintain.repair.evidence import (
     sound_rows,
 )
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.generations import Generation
@@ -230,7 +230,6 @@ class Rebuild:
         for rows in self._chunks():
             with collector_paused(), writer.transaction() as transaction:
                 self._take(transaction, rows)
-            writer.limit_runs()
         self._take_out_the_rest()
         with writer.transaction() as transaction:
             lost = len(self._quarantine.keys)
@@ -416,12 +415,7 @@ class Rebuild:
         if self._params.keeps_vectors:
             parts.append(np.stack([texts[firsts[old].doc_id].body for old in olds]))
         transaction.append_signatures(*parts)
-        contents = [firsts[old].content_hash for old in olds]
-        orders = BandOrders(self._params.cut)
-        planes = orders.sorted_rows(stacked, contents)
-        transaction.runs.add_sorted(
-            orders.postings(planes, first), planes[0].size, below=first + len(olds)
-        )
+        transaction.bands.append(first, bucket_keys(stacked, **self._params.cut))
 
     def _take_out_the_rest(self) -> None:
         """Quarantine what remains of documents whose row cannot be read: a key, or a text."""

@@ -3,7 +3,6 @@
     Database        where it is; opens connections, makes and removes it, words its errors
     Reader          a connection that only reads; GuardedReader, one for a statement of the user
     Session         one open transaction: statements, and how lists and many rows go in
-    RunTables       the posting runs of a session, each database in the form that it is fast with
 
 Statements that both databases understand stand where they are needed, as text with ``?`` for each
 parameter. What only one of them understands is behind these classes.
@@ -12,8 +11,6 @@ parameter. What only one of them understands is behind these classes.
 from __future__ import annotations
 
 import enum
-import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.errors import DamageError, DatabaseError, LockedError, LshdbError
-from lshdb.params.bucket_layout import BUCKET_BITS, FIRST_CONTENT_KEY, N_BUCKETS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +28,6 @@ if TYPE_CHECKING:
     from lshdb.storage.tables.bodies import BodyCodec
 
 __all__ = [
-    "BAND_SQL",
-    "BUCKET_SQL",
-    "NOT_CONTENT_SQL",
     "NUMBERS",
     "Answer",
     "Database",
@@ -42,10 +35,9 @@ __all__ = [
     "GuardedReader",
     "Reader",
     "Rows",
-    "RunTables",
     "Session",
+    "State",
     "TimedOut",
-    "run_table",
 ]
 
 _FEW_VALUES = 8
@@ -58,6 +50,8 @@ NUMBERS = {
 greatest possible value; the row of ``state`` gives the latter."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
+State: TypeAlias = tuple[str, int, int, str]
+"""As :meth:`Session.state` gives it."""
 
 
 class Fate(enum.Enum):
@@ -176,9 +170,6 @@ class Database(ABC):
     def moved(self, directory: Path, target: Path) -> Database:
         """Return the same database, in an index whose directory is renamed."""
 
-    def clear_leftovers(self) -> None:  # noqa: B027
-        """Remove files that a killed writer left in the index; under the writer lock."""
-
     @abstractmethod
     def remove(self, uuid: str) -> None:
         """Remove what was made for an index that never reached its place.
@@ -247,6 +238,19 @@ class Database(ABC):
             Another writer held the lock for all of the timeout.
         """
 
+    def widen_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
+        """Make room for so many bands, in a transaction of its own before :meth:`remake_bands`."""
+
+    @abstractmethod
+    def remake_bands(self, connection: Connection, bands: int) -> None:
+        """Empty the table ``band``, and give it and its views so many bands.
+
+        Readers go on with what they see.
+        """
+
+    def complete_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
+        """Do what is left to do for the table ``band`` once rows are in it."""
+
     def free_memory(self, connection: Connection) -> None:  # noqa: B027 - most have none
         """Free what a writer's connection keeps of the last transaction; may fail."""
 
@@ -306,7 +310,7 @@ class Answer:
         doc_id.
     """
 
-    state: tuple[str, int, int, str, str]
+    state: State
     postings: dict[int, int]
     documents: dict[int, list[tuple[int, str, int]]]
     bodies: dict[int, tuple[str, bytes, int, int]]
@@ -429,17 +433,14 @@ class Session(ABC):
         has failed (``writer.py``).
     """
 
+    has_band_indexes: ClassVar[bool]
+    """Whether each column of the table ``band`` has an index, once an add has ended."""
     _run: Callable[[str, Sequence[Any]], Any]
     """Gives one statement to the driver; its cursor."""
 
     def __init__(self, database: Database, *, is_reader: bool) -> None:
         self.database = database
         self.is_reader = is_reader
-
-    @property
-    @abstractmethod
-    def run_tables(self) -> RunTables:
-        """The posting runs in this transaction."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement whose rows fit in memory."""
@@ -459,6 +460,10 @@ class Session(ABC):
                 raise
             raise self.database.translation(error) from error
         return rows
+
+    @abstractmethod
+    def numbers(self, sql: str, parameters: Sequence[Any] = (), *, columns: int = 2) -> Ids:
+        """Run one statement whose rows are whole numbers (int64, shape (n, columns))."""
 
     @abstractmethod
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
@@ -496,6 +501,10 @@ class Session(ABC):
         """Insert many rows that are there as columns: each has a value a row."""
 
     @abstractmethod
+    def insert_bands(self, columns: Sequence[str], rows: Ids) -> None:
+        """Insert rows into the table ``band`` (int64, shape (n, columns)), the first in order."""
+
+    @abstractmethod
     def in_list(self, column: str) -> str:
         """Return a condition: the column is in the encoded list, its one parameter."""
 
@@ -517,14 +526,15 @@ class Session(ABC):
         return self.in_list(column), (self.encode_list(values),)
 
     @abstractmethod
-    def state(self) -> tuple[str, int, int, str, str] | None:
+    def state(self) -> State | None:
         """Return what a snapshot begins with, in one statement.
 
         Returns
         -------
         tuple or None
-            From the row of ``state``: signature_file, n_signatures, next_doc_id; then the names of
-            the run tables, with commas; then how bands are cut. None if the row is missing.
+            From the row of ``state``: signature_file, n_signatures, next_doc_id; then how bands are
+            cut, as JSON values with commas: bands, recall, rows, threshold. None if the row is
+            missing.
         """
 
     def may_have_changed(self) -> bool:
@@ -567,132 +577,3 @@ class Session(ABC):
     @abstractmethod
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
-
-
-BAND_SQL = f"bucket_key >> {BUCKET_BITS}"
-BUCKET_SQL = f"bucket_key & {N_BUCKETS - 1}"
-NOT_CONTENT_SQL = f"bucket_key < {FIRST_CONTENT_KEY}"
-
-_NAME = re.compile(r"posting_run_\d{1,19}")
-
-
-def run_table(name: object) -> str:
-    """Return the name of a run's table, from the table ``run``, if it is a valid one.
-
-    It goes into statements unchanged, also into those that drop tables.
-
-    Raises
-    ------
-    DamageError
-    """
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return name
-    raise DamageError(
-        f"the table run names {name!r}, which is not a table of postings",
-        hint="run lshdb check, and restore the index from a copy",
-    )
-
-
-class RunTables(ABC):
-    """The tables of posting runs, inside one session; the table ``run`` lists the runs.
-
-    A run is a set of (bucket key, signature id), kept in order of both.
-    """
-
-    posting_bytes: ClassVar[int]
-    """What a posting takes on disk, about."""
-    merged_at_once: ClassVar[int] = sys.maxsize
-    """More runs than this take longer to merge at once than some after the others."""
-
-    @abstractmethod
-    def create(self, run_id: int, table: str, *, is_active: bool) -> None:
-        """Make the table of a run; an active one takes postings bit by bit, others at once."""
-
-    @abstractmethod
-    def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
-        """Insert sorted postings; none of them may exist already."""
-
-    def load(
-        self, run_id: int, table: str, blocks: Iterable[tuple[Ids, Ids]], *, below: int
-    ) -> None:
-        """Insert all postings of a new run, in blocks of (keys, signature_ids), in order.
-
-        All signatures are below a number.
-        """
-        for keys, signature_ids in blocks:
-            self.insert(run_id, table, keys, signature_ids)
-
-    @abstractmethod
-    def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
-        """Insert all postings of some runs into a new one; the largest source comes last."""
-
-    @abstractmethod
-    def complete(self, run_id: int, table: str) -> None:
-        """Finish a run that is not active, after its postings have been inserted."""
-
-    @abstractmethod
-    def publish(self, tables: Sequence[str]) -> None:
-        """Let the view ``posting`` show these runs, which are those of the table ``run``."""
-
-    @abstractmethod
-    def retire(self, tables: Sequence[str]) -> None:
-        """Give up runs that the table ``run`` does not list any more."""
-
-    @abstractmethod
-    def bucket_sizes(self, table: str) -> list[tuple[int, int, int]]:
-        """Return (band, size, number of buckets) of a run, without the content band."""
-
-    @abstractmethod
-    def names(self) -> set[str]:
-        """Return the names of all posting runs, whether the table ``run`` lists them or not."""
-
-    @abstractmethod
-    def counts(self, table: str, keys: Ids) -> dict[int, int]:
-        """Return the number of postings of some buckets, by key, if there are any."""
-
-    @abstractmethod
-    def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
-        """Return (bucket keys, signature ids) of some distinct buckets, in no order."""
-
-    def members(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Return the signature ids of some distinct buckets, in no order, perhaps repeated."""
-        return self.of(tables, keys)[1]
-
-    @abstractmethod
-    def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
-        """Return (bucket key, signature id) of buckets in a range with over ``above`` postings.
-
-        Returns
-        -------
-        ndarray of int64, shape (n, 2)
-            Sorted.
-        """
-
-    @abstractmethod
-    def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Return the same for the given buckets."""
-
-    @abstractmethod
-    def between(self, table: str, first: int, last: int, *, block: int) -> Iterator[Ids]:
-        """Yield the postings of a run with keys from first to last (inclusive), as stored.
-
-        In order, in blocks as :meth:`in_order` gives them.
-
-        Raises
-        ------
-        ValueError
-            What is stored is no number, or in no order.
-        """
-
-    @abstractmethod
-    def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
-        """Yield every posting in order, as blocks of (bucket key, signature id), shape (n, 2).
-
-        Parameters
-        ----------
-        tables : sequence of str
-        contents : bool
-            Include those of the content band.
-        block : int
-            Postings at a time.
-        """

@@ -394,8 +394,10 @@ def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
     return (SQLAlchemyError, *(database.driver_errors if database else ()))
 
 
-def make_tables(connection: Connection, database: Database) -> None:
-    """Make the tables and views of an empty index, in the connection's open transaction."""
+def make_tables(connection: Connection, database: Database, bands: int) -> None:
+    """Make all tables and views of an index with so many bands."""
+    from lshdb.storage.tables.band_schema import make_bands
+
     statements = database.new_schema()
     for statement in statements:
         connection.exec_driver_sql(statement)
@@ -403,6 +405,7 @@ def make_tables(connection: Connection, database: Database) -> None:
         from lshdb.storage.tables.migrations import upgrade
 
         upgrade(connection)
+    make_bands(connection, bands)
 
 
 def _fill(
@@ -426,7 +429,6 @@ def _fill(
         "signature_file": FIRST_NAME,
         "n_signatures": 0,
         "next_doc_id": 1,
-        "next_run_id": 1,
         **given,
     }
     Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
@@ -438,7 +440,7 @@ def _fill(
     try:
         with engine.begin() as connection:
             database.prepare(connection, str(row["uuid"]))
-            make_tables(connection, database)
+            make_tables(connection, database, params.bands)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(

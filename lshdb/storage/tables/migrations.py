@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_REVISION", "check_revision", "script_directory", "upgrade"]
 
-SCHEMA_REVISION = "0008"
+SCHEMA_REVISION = "0001"
 """Revision of the schema that this version reads and writes; the newest in ``migrations/``."""
 
 

@@ -1,8 +1,8 @@
 """The SQL tables of an index, as SQLAlchemy metadata; ``docs/format.md`` explains each column.
 
-The migrations make these tables; a test compares the two. The posting runs are tables too, made and
-dropped as the index grows (``run_tables.py``), so they are listed in the table ``run`` and not
-here. Importing this module imports SQLAlchemy, so only writing code does.
+The migrations make these tables; a test compares the two. The table ``band`` is not among them: its
+columns depend on the index (``band_schema.py``). Importing this module imports SQLAlchemy, so only
+writing code does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     Constraint,
@@ -31,19 +30,16 @@ from sqlalchemy.schema import SchemaItem
 
 from lshdb.storage.tables.stored_columns import STORED
 
-__all__ = ["RUN_TABLE_PREFIX", "metadata"]
+__all__ = ["NAMES", "Whole", "metadata"]
 
-RUN_TABLE_PREFIX = "posting_run_"
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=NAMES)
 
 Whole = BigInteger().with_variant(Integer(), "sqlite")
 """Whole numbers of up to 64 bits. SQLite stores any INTEGER so, and only an INTEGER PRIMARY KEY is
@@ -103,7 +99,6 @@ state = Table(
     Column("signature_file", Words, nullable=False),
     Column("n_signatures", Whole, nullable=False),
     Column("next_doc_id", Whole, nullable=False),
-    Column("next_run_id", Whole, nullable=False),
     Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
@@ -178,26 +173,6 @@ segment = Table(
     Column("number", Whole, nullable=False),
 )
 
-run = Table(
-    "run",
-    metadata,
-    Column("run_id", Whole, primary_key=True, autoincrement=False),
-    Column("table_name", Words, nullable=False, unique=True),
-    Column("level", Whole, nullable=False),
-    Column("n_rows", Whole, nullable=False),
-    Column("is_active", Boolean(create_constraint=False), nullable=False),
-)
-
-bucket_stat = Table(
-    "bucket_stat",
-    metadata,
-    Column("run_id", Whole, ForeignKey("run.run_id"), primary_key=True, autoincrement=False),
-    Column("band", Whole, primary_key=True, autoincrement=False),
-    Column("size", Whole, primary_key=True, autoincrement=False),
-    Column("n_buckets", Whole, nullable=False),
-    sqlite_with_rowid=False,
-)
-
 signature_release = _stored("signature_release", Index(None, "signature_id"), has_checksum=False)
 
 edge = _stored(
@@ -234,35 +209,8 @@ edge_state = Table(
 cluster_member = _stored("cluster_member", Index(None, "label"), has_checksum=False)
 
 
-no_posting = Table(
-    "no_posting",
-    metadata,
-    *(Column(name, Whole) for name in ("band", "bucket", "bucket_key", "signature_id")),
-    info={"dialect": "sqlite"},
-)
-"""Always empty: the view ``posting`` takes the types of its columns from here, on SQLite."""
-
-
 # What Postgres needs besides (``dialects/postgresql/``); SQLite has none of it.
 _OF_POSTGRES = {"dialect": "postgresql"}
-
-stored_posting = Table(
-    "stored_posting",
-    metadata,
-    Column("run_id", Whole, nullable=False),
-    Column("bucket_key", Whole, nullable=False),
-    Column("signature_id", Whole, nullable=False),
-    info=_OF_POSTGRES,
-)
-"""Partitioned by LIST (run_id), as its migration says; said here, it would import that dialect."""
-
-retired_run = Table(
-    "retired_run",
-    metadata,
-    Column("table_name", Words, primary_key=True),
-    Column("seen_by", Words),
-    info=_OF_POSTGRES,
-)
 
 commit_mark = Table(
     "commit_mark",

@@ -4,7 +4,7 @@ Made by ``writer.py``, which commits it. Rows that say what a document is are se
 checksum as they are written.
 
 The functions ``load_...`` put the rows of an exported or damaged index into a new one, as they
-were. Only what is specific to the new index is computed: checksums, runs, bucket sizes.
+were. Only what is specific to the new index is computed: checksums.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
+from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, extend_blocks
-from lshdb.storage.runs.posting_runs import PostingRuns
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import BodyCodec, hash_body, train_dictionary
 from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
@@ -54,6 +54,8 @@ class WriteTransaction:
     snapshot : Snapshot
         Signatures and postings as they were when the transaction began. Documents are those that
         it sees itself: its own ones, too.
+    bands : BandTable
+        The buckets of all signatures, with its own.
     n_signatures : int
         Rows, with those that it has written.
     """
@@ -63,7 +65,7 @@ class WriteTransaction:
         self.session = store.database.session(connection)
         self.execute = self.session.execute
         self.snapshot = Snapshot(self.session, store.generation, orders=store.orders)
-        self.runs = PostingRuns(self.session)
+        self.bands = self.snapshot.bands
         self.edges = EdgeTables(self.session)
         # A commit gives the row a new checksum, which must not make damage good.
         verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
@@ -196,6 +198,20 @@ class WriteTransaction:
         self.session.execute_many(
             "UPDATE document SET signature_id = ?, checksum = ? WHERE doc_id = ?", list(rows)
         )
+
+    def widen_bands(self, bands: int) -> None:
+        """Make room for so many bands; commit it before :meth:`remake_bands`."""
+        self.session.database.widen_bands(self._connection, bands)
+
+    def remake_bands(self, bands: int) -> BandTable:
+        """Empty the table of bands, and give it so many; return it."""
+        self.session.database.remake_bands(self._connection, bands)
+        self.bands = BandTable(self.session, bands)
+        return self.bands
+
+    def complete_bands(self, bands: int) -> None:
+        """Do what is left to do for the table of bands once rows are in it."""
+        self.session.database.complete_bands(self._connection, bands)
 
     def name_banding(self, values: Mapping[str, Any]) -> None:
         """Write parameters that can change in the life of an index."""

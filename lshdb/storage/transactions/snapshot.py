@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError
-from lshdb.storage.dialects.base import Answer, Session, run_table
+from lshdb.storage.bands.band_table import BandTable
+from lshdb.storage.bands.postings import Postings, check_ids
+from lshdb.storage.dialects.base import Answer, Session
 from lshdb.storage.orders.frozen import Cover, OrderFolder
 from lshdb.storage.orders.order_file import OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
-from lshdb.storage.runs.posting_runs import Postings, check_ids
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, needs_dictionary
 from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, may_be_key
 
@@ -104,27 +105,31 @@ class Snapshot(RowReader):
         self._open_generation = generation
         self._generation: Generation | None = None
         self._has_signatures: bool | None = None
-        self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
-        self._run_names = tables.split(",") if tables else []
+        self._file_name, self.n_signatures, self.next_doc_id, self.banding = state
 
     @functools.cached_property
-    def run_tables(self) -> list[str]:
-        """Names of the tables of posting runs, oldest first.
+    def bands(self) -> BandTable:
+        """The buckets of all signatures, in SQL.
 
         Raises
         ------
         DamageError
-            A name is not the name of a run.
+            The number of bands is no number.
         """
-        return [run_table(name) for name in self._run_names]
+        bands = (self.banding or "").partition(",")[0]
+        if not bands.isdecimal():
+            raise DamageError(
+                f"the number of bands in the table parameter is {bands!r}",
+                hint="run lshdb check, and restore the index from a copy",
+            )
+        return BandTable(self.session, int(bands))
 
     @functools.cached_property
     def postings(self) -> Postings:
         """Which signature lies in which bucket."""
         orders = self.orders
         return Postings(
-            self.session.run_tables,
-            self.run_tables,
+            self.bands,
             self.n_signatures,
             cover=self._cover(),
             on_failure=None if orders is None else orders.refuse,
@@ -275,7 +280,7 @@ class Snapshot(RowReader):
     def same_state(self) -> tuple[Any, ...]:
         """Return what differs between two states of an index, except edges and clusters."""
         found: tuple[Any, ...] = self.execute(
-            "SELECT n_signatures, next_doc_id, next_run_id, (SELECT max(batch_id) FROM batch), "
+            "SELECT signature_file, n_signatures, next_doc_id, (SELECT max(batch_id) FROM batch), "
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
@@ -411,7 +416,6 @@ class Snapshot(RowReader):
         hashes: Container[bytes],
         keys: NDArray[np.int64],
         *,
-        runs: Sequence[str] | None = None,
         below: int | None = None,
         others: NDArray[np.int64] | None = None,
     ) -> dict[bytes, tuple[int, int]]:
@@ -423,40 +427,54 @@ class Snapshot(RowReader):
             Content hashes; only membership is tested.
         keys : ndarray of int64
             Their bucket keys in the content band.
-        runs : sequence of str, optional
-            Search only these runs.
         below : int, optional
-            Those runs hold the signatures below this number, and perhaps others.
+            Signatures from this number on need not be looked for; by default all that were
+            committed when the snapshot began.
         others : ndarray of int64, optional
-            Signatures that may also have such contents, although no run has them yet.
+            More signatures that may have such contents.
         """
-        found: dict[bytes, tuple[int, int]] = {}
+        stored: dict[bytes, tuple[int, int]] = {}
+        if others is not None:
+            self._contents_of(others, hashes, stored)
+        distinct_keys = distinct(keys) if self.n_signatures else keys[:0]
+        for start in range(0, len(distinct_keys), CHUNK * 10):
+            candidates = self.postings.of_contents(
+                distinct_keys[start : start + CHUNK * 10],
+                below=self.n_signatures if below is None else below,
+            )
+            if candidates is None:
+                self._contents_of_all(hashes, stored)
+                break
+            self._contents_of(candidates, hashes, stored)
+        return stored
 
-        def candidates() -> Iterator[Ids]:
-            if others is not None:
-                yield others
-            distinct_keys = distinct(keys) if self.run_tables else keys[:0]
-            for start in range(0, len(distinct_keys), CHUNK * 10):
-                yield self.postings.of_contents(
-                    distinct_keys[start : start + CHUNK * 10],
-                    below=self.n_signatures if below is None else below,
-                    runs=self.run_tables if runs is None else runs,
-                )
+    def _contents_of(
+        self, signature_ids: Ids, hashes: Container[bytes], stored: dict[bytes, tuple[int, int]]
+    ) -> None:
+        """Note those of some signatures that have one of some contents."""
+        for chunk in chunks(distinct(signature_ids).tolist()):
+            # All documents of a signature have one content: the first of them says which, and only
+            # its row is read, however many copies there are.
+            for content_hash, signature_id, n_shingles in self.execute(
+                "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
+                "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
+                f"WHERE {self.session.in_list('signature_id')} GROUP BY signature_id) AS first "
+                "JOIN document ON document.doc_id = first.doc_id",
+                (self.session.encode_list(chunk),),
+            ):
+                if content_hash in hashes:
+                    stored[content_hash] = (signature_id, n_shingles)
 
-        for some in candidates():
-            for chunk in chunks(distinct(some).tolist()):
-                # All documents of a signature have one content: the first of them says which, and
-                # only its row is read, however many copies there are.
-                for content_hash, signature_id, n_shingles in self.execute(
-                    "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
-                    "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
-                    f"WHERE {self.session.in_list('signature_id')} GROUP BY signature_id) AS first "
-                    "JOIN document ON document.doc_id = first.doc_id",
-                    (self.session.encode_list(chunk),),
-                ):
-                    if content_hash in hashes:
-                        found[content_hash] = (signature_id, n_shingles)
-        return found
+    def _contents_of_all(
+        self, hashes: Container[bytes], stored: dict[bytes, tuple[int, int]]
+    ) -> None:
+        """Note which signatures have one of some contents: reads every document's row."""
+        for content_hash, signature_id, n_shingles in self.stream(
+            "SELECT content_hash, signature_id, n_shingles FROM document "
+            "WHERE signature_id IS NOT NULL"
+        ):
+            if content_hash in hashes:
+                stored[content_hash] = (signature_id, n_shingles)
 
     def content_hashes(self, first: int, last: int) -> dict[int, bytes]:
         """Return content hashes by signature, from first to last (left out).

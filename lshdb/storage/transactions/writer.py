@@ -4,8 +4,8 @@ Under the writer lock, in one SQL transaction for one batch or several:
 
 1. the new signature rows of each batch, and their vectors where those are kept, are written past
    the rows before them, and each file is synced (fdatasync);
-2. SQL brings documents, texts, the blocks' CRC-32 and the new count, which replaces the old one
-   only if that is still what it was; after the last batch it brings the postings of all;
+2. SQL brings documents, texts, rows of bands, the blocks' CRC-32 and the new count, which replaces
+   the old one only if that is still what it was;
 3. COMMIT, in WAL mode with synchronous=FULL.
 
 Rows past the committed count do not exist, so a failure before COMMIT leaves nothing behind but
@@ -20,24 +20,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TypeVar
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.process import Process, leave_open
-from lshdb.storage.runs.posting_runs import (
-    FAN_IN,
-    MOST_RUNS,
-    RUNS_BESIDE_ORDERS,
-    PostingRuns,
-    Run,
-    due_runs,
-)
 from lshdb.storage.store import Frozen, Store
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
@@ -46,34 +37,13 @@ from lshdb.threads import Task, Workers
 
 __all__ = ["Writer"]
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-_Block: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
 _Result = TypeVar("_Result")
 
 logger = logging.getLogger("lshdb")
 
 _MOST_SORTED_BYTES = 36 * 2**20
-_MOST_COPIED = 100_000_000
-"""Postings that are copied in one transaction: 1.8 GB of log, and as much of the database."""
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.1
-
-
-class _Made(NamedTuple):
-    """A run, and the rows whose postings it holds: from the first to the one behind the last."""
-
-    run: Run
-    first: int
-    last: int
-    is_copy: bool = False
-    """It was copied from an order, and holds the postings of several batches."""
-
-
-class _UnequalOrder(Exception):
-    """An order does not give the postings of some runs."""
 
 
 class Writer:
@@ -125,8 +95,6 @@ class Writer:
         self._began: int | None = None
         self._sorted: SortedRows | None = None
         self._sorting: Task[SortedRows | None, Frozen] | None = None
-        self._runs: list[Run] | None = None
-        self._made: dict[int, _Made] = {}
         self._process = Process()
 
     def __enter__(self) -> Writer:
@@ -236,7 +204,7 @@ class Writer:
             known whether it was.
         """
         with self.translated():
-            self._merge_sorted()
+            self.end_sorting()
             attempt = 0
             while True:
                 attempt += 1
@@ -264,7 +232,7 @@ class Writer:
             of it, the message says that, and the writer is not usable any more.
         """
         with self.translated():
-            self._merge_sorted()
+            self.end_sorting()
             with self._attempt() as transaction:
                 yield transaction
 
@@ -279,7 +247,6 @@ class Writer:
             self._lock_database()
             transaction = WriteTransaction(self._connection, self._store)
             yield transaction
-            runs = transaction.runs.seen() or self._runs
             is_changed = transaction.seal()
         except BaseException:
             self._roll_back(running.rollback)
@@ -293,7 +260,6 @@ class Writer:
             self._usable = False
             if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
                 raise
-        self._runs = runs
         with contextlib.suppress(Exception):  # the commit has taken effect
             self._store.database.free_memory(self._connection)
         if transaction.n_signatures != transaction.snapshot.n_signatures:
@@ -378,34 +344,30 @@ class Writer:
         return self._store.database.errors(SQLAlchemyError, *others)
 
     def tidy(self, *, workers: int = 1) -> None:
-        """Sort new rows into frozen orders, in threads, and merge the posting runs that are due.
+        """Sort new rows into frozen orders, in threads; complete the table of bands.
 
-        Where orders answer look-ups, runs are merged only while there are many of them. Each merge
-        is a transaction of its own. If the last transaction saw none that are due, no transaction
-        is begun.
+        Each is committed by itself, and what fails is done by the next writer.
         """
-        self._merge_sorted()
+        self.end_sorting()
         ready = self._take_sorted()
-        are_frozen = self._store.freeze(begun=self._began, ready=ready, workers=workers).answers
-        for copies in (False, True):
-            if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
-                self._merge_made(copies=copies)
-        self._made = {}
-        while not are_frozen or len(self._known_runs()) > RUNS_BESIDE_ORDERS:
-            if not self._merge_due(most=FAN_IN):
-                return
+        self._store.freeze(begun=self._began, ready=ready, workers=workers)
+        if self._store.database.serves_hosts:
+            bands = self._store.params.bands
+            self.run(lambda transaction: transaction.complete_bands(bands))
 
-    def limit_runs(self) -> None:
-        """Merge runs in the middle of an add that has made very many of them."""
-        self._merge_due(most=MOST_RUNS)
+    def sort_left(self) -> None:
+        """Sort the rows that an earlier writer has left: contents are looked up in orders."""
+        with self._store.reading() as snapshot:
+            if not snapshot.n_signatures or snapshot.postings.are_frozen:
+                return
+        self._store.freeze()
 
     def sort_meanwhile(self, beside: Workers) -> None:
         """Begin to sort the rows of an add that goes on, for its readers, and to empty the log.
 
-        Another thread may do so until the next transaction begins. Where that merges the files of
-        several commits, and there are too many runs, theirs are merged before that transaction.
+        Another thread may do so until the next transaction begins.
         """
-        if self._store.creation is None:
+        if not self.is_making:
             self._sorting = beside.submit(self._sort, self._take_sorted())
 
     def _sort(self, ready: SortedRows | None) -> Frozen:
@@ -418,25 +380,11 @@ class Writer:
         sorting, self._sorting = self._sorting, None
         return Frozen(None, False) if sorting is None else sorting.result(helps=True)
 
-    def _merge_sorted(self) -> None:
-        """Wait for it; if it merged orders, and there are too many runs, merge their runs, too."""
-        frozen = self.end_sorting()
-        if frozen.written and frozen.answers and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
-            self._merge_made(first=frozen.written.first)
-
-    def keep_sorted(self, rows: SortedRows, run: Run | None) -> None:
+    def keep_sorted(self, rows: SortedRows) -> None:
         """Keep the sorted bucket keys of rows that are being written, until orders need them.
 
         Those of many bands are let go of, and made again then: they take much memory.
-
-        Parameters
-        ----------
-        rows : SortedRows
-        run : Run, optional
-            Holds their postings and no others.
         """
-        if run is not None:
-            self._made[run.run_id] = _Made(run, rows.first, rows.last)
         self._sorted = rows if rows.planes.nbytes <= _MOST_SORTED_BYTES else None
 
     def _take_sorted(self) -> SortedRows | None:
@@ -461,76 +409,6 @@ class Writer:
                 hint="it needs as much free space again as the database takes; "
                 "then run lshdb compact again",
             ) from error
-
-    def _known_runs(self) -> list[Run]:
-        """Return the runs that the last transaction saw; reads them if it had no need of them."""
-        if self._runs is None:
-            with self._store.reading() as snapshot:
-                self._runs = PostingRuns(snapshot.session).runs()
-        return self._runs
-
-    def _merge_made(self, *, first: int = 0, copies: bool = False) -> None:
-        """Merge the runs that this writer has made, neighbours in rows, by copies from an order.
-
-        The order must give as many postings as the runs have. Where it does not, because a content
-        that some rows had was replaced meanwhile, or where it cannot be read, nothing is merged
-        here.
-
-        Parameters
-        ----------
-        first : int
-            The first row of the runs, or one before it.
-        copies : bool
-            Also merge those that were made so.
-        """
-        there = set(self._known_runs())
-        made = [
-            one
-            for one in self._made.values()
-            if one.run in there and first <= one.first and (copies or not one.is_copy)
-        ]
-        for group in _neighbours(made):
-            if len(group) >= FAN_IN:
-                for one in group:
-                    del self._made[one.run.run_id]
-                try:
-                    self.run(partial(self._copy_from_order, group))
-                except _UnequalOrder as error:
-                    logger.info("runs are merged by SQL: %s", error)
-
-    def _copy_from_order(self, made: list[_Made], transaction: WriteTransaction) -> None:
-        """Replace runs by one copy of their postings."""
-        there = {run.run_id: run for run in transaction.runs.runs()}
-        sources = [one.run for one in made]
-        snapshot, orders = transaction.snapshot, self._store.orders
-        if orders is None or any(there.get(run.run_id) != run for run in sources):
-            return
-        rows = made[0].first, made[-1].last
-        try:
-            blocks = orders.postings(snapshot, *rows)
-        except OSError as error:
-            raise _UnequalOrder(f"an order cannot be read: {error}") from error
-        if blocks is None:
-            return
-        try:
-            copy = transaction.runs.replace(_readable(blocks), sources, below=rows[1])
-        except (ValueError, OverflowError) as error:
-            raise _UnequalOrder(f"an order is not in order: {error}") from error
-        if copy.n_rows != sum(run.n_rows for run in sources):
-            raise _UnequalOrder(f"an order has {copy.n_rows} of their postings")
-        self._made[copy.run_id] = _Made(copy, *rows, is_copy=True)
-
-    def _merge_due(self, *, most: int) -> bool:
-        if not due_runs(self._known_runs(), most=most):
-            return False
-
-        def work(transaction: WriteTransaction) -> bool:
-            due = transaction.runs.due(most=most)
-            if due:
-                transaction.runs.merge(due)
-            return bool(due)
-
-        return self.run(work)
 
     def _end_unchanged(self, rollback: Callable[[], None]) -> None:
         """End a transaction that changed nothing, without a commit."""
@@ -577,24 +455,3 @@ class Writer:
                 ) from error
             self._store.diagnose(error)
             raise
-
-
-def _neighbours(made: Iterable[_Made]) -> Iterator[list[_Made]]:
-    """Yield runs of rows without a gap, as many together as a transaction may write anew."""
-    group: list[_Made] = []
-    n_rows = 0
-    for one in sorted(made, key=lambda one: one.first):
-        if group and (one.first != group[-1].last or n_rows + one.run.n_rows > _MOST_COPIED):
-            yield group
-            group, n_rows = [], 0
-        group.append(one)
-        n_rows += one.run.n_rows
-    if group:
-        yield group
-
-
-def _readable(blocks: Iterator[_Block]) -> Iterator[_Block]:
-    try:
-        yield from blocks
-    except (OSError, ValueError) as error:
-        raise _UnequalOrder(f"an order cannot be read: {error}") from error

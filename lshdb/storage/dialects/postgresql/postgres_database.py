@@ -34,9 +34,10 @@ from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, ParameterError
+from lshdb.storage.bands.band_table import band_columns
 from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
-from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired, register_arrays
+from lshdb.storage.dialects.postgresql.postgres_arrays import register_arrays
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
 from lshdb.storage.dialects.postgresql.schema_place import (
     drop_index,
@@ -63,6 +64,15 @@ _PLANNING = (
     "SET jit = off; SET max_parallel_workers_per_gather = 0; "
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
     "SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
+)
+_MAINTENANCE_MEMORY = "256MB"
+_BAND_COLUMNS_SQL = (
+    "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass('band') "
+    "AND NOT attisdropped AND attname ~ '^b[0-9]+$'"
+)
+_BAND_INDEXES_SQL = (
+    "SELECT attname::text FROM pg_index JOIN pg_attribute "
+    "ON attrelid = indrelid AND attnum = indkey[0] WHERE indrelid = to_regclass('band')"
 )
 _GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
 _READING = f"{_PLANNING}SET default_transaction_read_only = on"
@@ -235,22 +245,47 @@ class PostgresDatabase(Database):
         """Take the advisory lock of the index."""
         take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as, on_wait=on_wait)
 
-    def rest(self, connection: Connection) -> None:
-        """Analyze what was loaded, so that look-ups are planned well, and drop merged runs."""
+    def widen_bands(self, connection: Connection, bands: int) -> None:
+        """Add the columns that are missing: for as long as that takes, readers wait."""
         driver = _driver(connection)
-        for table in ("document", "content", "edge", "run", "batch", "cluster_member"):
+        for name in band_columns(bands):
+            driver.execute(f"ALTER TABLE band ADD COLUMN IF NOT EXISTS {name} integer".encode())
+
+    def remake_bands(self, connection: Connection, bands: int) -> None:
+        """Delete all rows, which who began before still sees; columns that are too many stay."""
+        from lshdb.storage.tables.band_schema import make_views
+
+        _driver(connection).execute("DELETE FROM band")
+        make_views(connection, bands, or_replace=True)
+
+    def complete_bands(self, connection: Connection, bands: int) -> None:
+        """Drop columns that are too many, and index the others."""
+        from lshdb.storage.tables.band_schema import index_bands
+
+        driver, columns = _driver(connection), band_columns(bands)
+        present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
+        for name in sorted(present.difference(columns)):
+            driver.execute(f"ALTER TABLE band DROP COLUMN {name}".encode())
+        indexed = {name for (name,) in driver.execute(_BAND_INDEXES_SQL)}
+        if indexed.issuperset(columns):
+            return
+        driver.execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'".encode())
+        driver.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        index_bands(connection, bands, indexed=indexed)
+
+    def rest(self, connection: Connection) -> None:
+        """Analyze what was loaded, so that look-ups are planned well."""
+        driver = _driver(connection)
+        for table in ("document", "content", "band", "edge", "batch", "cluster_member"):
             with driver.transaction():
                 self._analyze_grown(driver, table)
-        drop_retired(driver)
-        self._analyze_postings(driver)
 
     def vacuum(self, connection: Connection) -> None:
-        """Drop merged runs, and free the empty ends of tables."""
+        """Free the empty ends of tables."""
         driver = _driver(connection)
-        drop_retired(driver)
         driver.autocommit = True
         try:
-            driver.execute("VACUUM (ANALYZE) document, content, edge, cluster_member")
+            driver.execute("VACUUM (ANALYZE) document, content, band, edge, cluster_member")
         finally:
             driver.autocommit = False
 
@@ -269,23 +304,6 @@ class PostgresDatabase(Database):
         ).fetchone()
         if row is not None and row[0]:
             driver.execute(f"ANALYZE {table}".encode())
-
-    @staticmethod
-    def _analyze_postings(driver: psycopg.Connection[Any]) -> None:
-        """Analyze all runs together if they have grown by a tenth, for the user's statements.
-
-        The server never does that by itself. Without it the postings of 35 buckets were taken for
-        175,000, and documents joined to them by reading the whole table. A few hundred rows of each
-        run are enough: 50 ms for five runs. It does not wait for a process that attaches a run.
-        """
-        with driver.transaction():
-            row = driver.execute(
-                "SELECT (SELECT sum(n_rows) FROM run) > 1.1 * greatest(reltuples, 0) FROM pg_class "
-                "WHERE oid = to_regclass('stored_posting')"
-            ).fetchone()
-            if row is not None and row[0]:
-                driver.execute("SET LOCAL default_statistics_target = 1")
-                driver.execute("ANALYZE (SKIP_LOCKED) stored_posting")
 
     # Sizes
 

@@ -107,7 +107,7 @@ _NO_RELATION = re.compile(r'relation "(.+?)" does not exist')
 _NAMES = (
     "SELECT relname::text FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace "
     "WHERE nspname = current_schema()) AND relkind IN ('r', 'p', 'v') AND NOT relispartition "
-    "AND relname NOT IN ('alembic_version', 'commit_mark', 'retired_run') ORDER BY relname"
+    "AND relname NOT IN ('alembic_version', 'commit_mark') ORDER BY relname"
 )
 _MOST_ROWS = 500
 _PIECE_BYTES = 1 << 20

@@ -5,14 +5,11 @@ of values travels as one array. Many rows come through a server-side cursor, and
 
 Checks: Postgres enforces types and keeps its pages sound (with checksums, if the cluster was made
 with them; the server then compares every row that a full check reads). What remains to be found is
-an index that was never finished, a partition that is not attached, and numbers of what does not
-exist.
+an index that was never finished, and numbers of what does not exist.
 
 ``ask`` asks all that a query needs in one statement: one way to the server and back. The statement
-is its own transaction, so its answer is of one state. The runs that count are those in ``run`` at
-that moment, so its text, and with it the prepared plan, is always the same. LATERAL and OFFSET 0
-keep the order: from the runs to their partitions, from the candidates to their documents, from the
-first document of each to its text.
+is its own transaction, so its answer is of one state. LATERAL and OFFSET 0 keep the order: from the
+candidates to their documents, from the first document of each to its text.
 """
 
 from __future__ import annotations
@@ -29,8 +26,10 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import NUMBERS, Answer, Database, Session
-from lshdb.storage.dialects.postgresql.postgres_runs import PostgresRunTables
+from lshdb.params.bucket_layout import bands_of
+from lshdb.storage.bands.band_table import BAND_TABLE, band_columns, sql_buckets
+from lshdb.storage.dialects.base import NUMBERS, Answer, Database, Session, State
+from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
@@ -42,7 +41,6 @@ _ROWS_AN_INSERT = 10_000
 
 STATE_COLUMNS = (
     "signature_file, n_signatures, next_doc_id, "
-    "coalesce((SELECT string_agg(table_name, ',' ORDER BY run_id) FROM run), ''), "
     "(SELECT string_agg(value, ',' ORDER BY name) FROM parameter "
     "WHERE name IN ('bands', 'recall', 'rows', 'threshold'))"
 )
@@ -64,6 +62,7 @@ class PostgresSession(Session):
     """
 
     database: PostgresDatabase
+    has_band_indexes = True
 
     def __init__(
         self,
@@ -78,10 +77,16 @@ class PostgresSession(Session):
         self._begin = begin
         self._numbers = itertools.count(1)
 
-    @functools.cached_property
-    def run_tables(self) -> PostgresRunTables:
-        """The posting runs in this transaction."""
-        return PostgresRunTables(self)
+    def numbers(
+        self, sql: str, parameters: Sequence[Any] = (), *, columns: int = 2
+    ) -> NDArray[np.int64]:
+        """Run one statement whose rows are whole numbers; each column comes as an array."""
+        names = [f"n{place}" for place in range(columns)]
+        arrays = ", ".join(f"coalesce(array_agg({name}::int8), '{{}}')" for name in names)
+        row = self.execute(
+            f"SELECT {arrays} FROM ({sql}) AS numbers ({', '.join(names)})", parameters
+        ).fetchone()
+        return np.column_stack(row)
 
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
         cursor = psycopg.RawCursor(self.connection)
@@ -135,6 +140,15 @@ class PostgresSession(Session):
             for row in rows:
                 copy.write_row(row)
 
+    def insert_bands(self, columns: Sequence[str], rows: NDArray[np.int64]) -> None:
+        """Insert rows by COPY, laid out without a Python object for each number."""
+        types = ("int8", *("int4",) * (len(columns) - 1))
+        with psycopg.RawCursor(self.connection).copy(
+            f"COPY {BAND_TABLE} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        ) as copy:
+            for part in rows_to_copy(rows, types):
+                copy.write(part)
+
     def insert_columns(
         self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> None:
@@ -171,11 +185,9 @@ class PostgresSession(Session):
             return np.array(found, dtype=np.int64)
         return found
 
-    def state(self) -> tuple[str, int, int, str, str] | None:
+    def state(self) -> State | None:
         """Return what a snapshot begins with, in one statement."""
-        row: tuple[str, int, int, str, str] | None = self.execute(
-            f"SELECT {STATE_COLUMNS} FROM state"
-        ).fetchone()
+        row: State | None = self.execute(f"SELECT {STATE_COLUMNS} FROM state").fetchone()
         return row
 
     def may_have_changed(self) -> bool:
@@ -202,7 +214,7 @@ class PostgresSession(Session):
         return bool(rows)
 
     def structure(self) -> Iterator[str]:
-        """Yield findings about invalid indexes, and runs that are not partitions."""
+        """Yield findings about indexes that were never finished."""
         for (index,) in self.execute(
             "SELECT pg_class.relname::text FROM pg_index "
             "JOIN pg_class ON pg_class.oid = indexrelid "
@@ -210,11 +222,6 @@ class PostgresSession(Session):
             "WHERE nspname = current_schema() AND NOT (indisvalid AND indisready)"
         ):
             yield f"the index {index} is not valid"
-        for (table,) in self.execute(
-            "SELECT table_name FROM run WHERE NOT EXISTS (SELECT FROM pg_inherits "
-            "WHERE inhrelid = to_regclass(table_name) AND inhparent = 'stored_posting'::regclass)"
-        ):
-            yield f"the table {table} is not a partition of stored_posting"
 
     def misplaced_values(self) -> Iterator[str]:
         """Yield findings: columns with numbers of signatures or documents that do not exist."""
@@ -222,7 +229,7 @@ class PostgresSession(Session):
             "SELECT table_name::text, column_name::text FROM information_schema.columns "
             "JOIN information_schema.tables USING (table_schema, table_name) "
             "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
-            "AND column_name = ANY(?) AND table_name <> 'stored_posting' ORDER BY 1, 2",
+            "AND column_name = ANY(?) ORDER BY 1, 2",
             (list(NUMBERS),),
         ).fetchall()
         for table, column in columns:
@@ -233,12 +240,8 @@ class PostgresSession(Session):
                 yield f"{count} values in the column {column} of the table {table} are impossible"
 
     def free_bytes(self) -> int:
-        """Return the bytes of merged runs that readers may still see."""
-        row = self.execute(
-            "SELECT coalesce(sum(pg_total_relation_size(to_regclass(table_name))), 0)::int8 "
-            "FROM retired_run"
-        ).fetchone()
-        return int(row[0])
+        """Return 0: the server reuses what deleted rows took, and does not say how much."""
+        return 0
 
     def copy_whole(self, target: Database) -> bool:
         """Return False: a schema is copied row by row."""
@@ -279,10 +282,7 @@ _MOST_CANDIDATES = 256
 
 _ASK_SQL = f"""
 WITH hit AS MATERIALIZED (
-    SELECT found.signature_id FROM run CROSS JOIN LATERAL (
-        SELECT signature_id FROM stored_posting
-        WHERE stored_posting.run_id = run.run_id AND bucket_key = ANY($1) OFFSET 0
-    ) AS found
+    {{arms}}
 ), candidate AS MATERIALIZED (
     SELECT signature_id, count(*) AS n_buckets FROM hit GROUP BY signature_id
 ), counted AS MATERIALIZED (
@@ -299,11 +299,22 @@ FROM state LEFT JOIN (
         FROM document WHERE document.signature_id = candidate.signature_id OFFSET 0
     ) AS document ON true LEFT JOIN LATERAL (
         SELECT form, body FROM content
-        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $2::bool OFFSET 0
+        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $1::bool OFFSET 0
     ) AS content ON true
     WHERE (SELECT is_few FROM counted)
 ) AS one ON true
 """
+
+
+@functools.cache
+def _ask_sql(bands: tuple[int, ...]) -> str:
+    """Return the statement for a bucket in each of some bands: always the same for an index."""
+    columns = band_columns(max(bands) + 1)
+    arms = (
+        f"SELECT signature_id FROM {BAND_TABLE} WHERE {columns[band]} = ${place}"
+        for place, band in enumerate(bands, 2)
+    )
+    return _ASK_SQL.format(arms=" UNION ALL ".join(arms))
 
 
 def ask(
@@ -316,7 +327,7 @@ def ask(
     connection : psycopg.Connection
         With no transaction open.
     keys : ndarray of int64, shape (n,)
-        Distinct bucket keys.
+        Bucket keys, of a band each.
     with_bodies : bool
         Also return the texts of the candidates.
 
@@ -325,14 +336,19 @@ def ask(
     psycopg.Error
         The database failed.
     """
-    cursor = psycopg.RawCursor(connection)
-    cursor.execute(_ASK_SQL, (np.sort(keys), with_bodies), prepare=True, binary=True)
-    rows: list[Any] = cursor.fetchall()
-    if not rows or not rows[0][5]:
+    if not len(keys):
         return None
-    answer = Answer(rows[0][:5], {}, {}, {})
+    keys = np.sort(keys)
+    statement = _ask_sql(tuple(bands_of(keys).tolist()))
+    cursor = psycopg.RawCursor(connection)
+    parameters = (with_bodies, *sql_buckets(keys).tolist())
+    cursor.execute(statement, parameters, prepare=True, binary=True)
+    rows: list[Any] = cursor.fetchall()
+    if not rows or not rows[0][4]:
+        return None
+    answer = Answer(rows[0][:4], {}, {}, {})
     for row in rows:
-        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[6:]
+        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[5:]
         if signature_id is None:
             break
         answer.postings[signature_id] = n_buckets

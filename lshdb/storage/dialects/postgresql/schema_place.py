@@ -35,7 +35,7 @@ _FOUND_SQL = (
     "UNION ALL SELECT proname::text, pronamespace FROM pg_proc "
     "UNION ALL SELECT typname::text, typnamespace FROM pg_type) AS thing "
     "WHERE schema = (SELECT oid FROM pg_namespace WHERE nspname = %s) "
-    "ORDER BY name <> 'stored_posting', name LIMIT 1"
+    "ORDER BY name <> 'signature_block', name LIMIT 1"
 )
 _POLL_SECONDS = 0.05
 _HOLDER_SQL = (
@@ -76,7 +76,7 @@ def refuse_unfit(connection: Connection, database: PostgresDatabase) -> None:
         )
     found = connection.execute(_FOUND_SQL, (database.schema,)).fetchone()
     if found is not None:
-        what = "an index" if found[0] == "stored_posting" else f"something, {found[0]!r},"
+        what = "an index" if found[0] == "signature_block" else f"something, {found[0]!r},"
         raise IndexExistsError(
             f"there is {what} in the schema {database.schema} of {database.url} already",
             hint="give another --schema, or drop that one",

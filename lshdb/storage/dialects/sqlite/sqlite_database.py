@@ -64,7 +64,6 @@ _FILES_AT_ONCE = 8
 """More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
 """Of all that SQLite may open."""
-_STAGING_NAME = "postings.next.db"
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -76,18 +75,13 @@ class SqliteDatabase(Database):
     path : Path
     follows_links : bool
         Whether it may be reached by a symbolic link: not if it lies in an index.
-    staging : Path, optional
-        Where a writer may make a file for a moment, from which many rows are copied.
     """
 
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
     # The driver decodes SQLite's messages, which quote a damaged schema as it is.
 
-    def __init__(
-        self, path: Path, *, follows_links: bool = False, staging: Path | None = None
-    ) -> None:
+    def __init__(self, path: Path, *, follows_links: bool = False) -> None:
         self.path = path
-        self.staging = staging
         self._follows_links = follows_links
         self._reserved: os.stat_result | None = None
         self._trusted: list[tuple[Any, ...]] | None = None
@@ -112,7 +106,7 @@ class SqliteDatabase(Database):
             The URL does not name a file that can be a database.
         """
         if url is None:
-            return cls(directory / "index.db", staging=directory / _STAGING_NAME)
+            return cls(directory / "index.db")
         shown = hide_passwords(url)
         rest = url.partition("://")[2]
         path = rest.removeprefix("/")
@@ -212,7 +206,10 @@ class SqliteDatabase(Database):
         found = foreign_object(rows, None)
         if found is None and any(name == REVISION_TABLE for _, name, _ in rows):
             row = connection.execute(f"SELECT version_num FROM {REVISION_TABLE}").fetchone()
-            found = foreign_object(rows, row and row[0], is_damaged=self.is_damaged)
+            revision = row and row[0]
+            if (1,) in connection.execute("SELECT format FROM state").fetchall():
+                revision = f"{revision} of format 1"  # whose revisions have the same numbers
+            found = foreign_object(rows, revision, is_damaged=self.is_damaged)
         if found is not None:
             raise DamageError(
                 f"the database {self} is not as lshdb made it: it {found}",
@@ -252,8 +249,7 @@ class SqliteDatabase(Database):
     def moved(self, directory: Path, target: Path) -> SqliteDatabase:
         """Return the file in the index's new directory, or itself if it lies outside."""
         if self.path.is_relative_to(directory):
-            staging = None if self.staging is None else target / self.staging.name
-            return SqliteDatabase(target / self.path.relative_to(directory), staging=staging)
+            return SqliteDatabase(target / self.path.relative_to(directory))
         return self
 
     def remove(self, uuid: str) -> None:
@@ -267,12 +263,6 @@ class SqliteDatabase(Database):
         for suffix in SUFFIXES:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self.path}{suffix}")
-
-    def clear_leftovers(self) -> None:
-        """Remove the file that a killed writer was copying from."""
-        if self.staging is not None:
-            with contextlib.suppress(OSError):
-                self.staging.unlink(missing_ok=True)
 
     # Connections
 
@@ -318,8 +308,8 @@ class SqliteDatabase(Database):
             # that SQLite then keeps for each statement. ``check`` finds what it would refuse.
             connection.execute("PRAGMA foreign_keys=OFF")
             connection.execute("PRAGMA trusted_schema=OFF")
-            # Some builds of SQLite write zeros over pages that become free: a merge of runs that
-            # are then dropped writes as much again as it copies. Rows within pages are blanked.
+            # Some builds of SQLite write zeros over pages that become free. Rows within pages are
+            # blanked.
             connection.execute("PRAGMA secure_delete=FAST")
 
         @event.listens_for(engine, "begin")
@@ -331,6 +321,16 @@ class SqliteDatabase(Database):
     def session(self, connection: Connection) -> Session:
         """Return the transaction that a writer's connection has open."""
         return SqliteSession(self, connection.connection.driver_connection, is_reader=False)
+
+    def remake_bands(self, connection: Connection, bands: int) -> None:
+        """Drop the table, and make it again with the indexes that its columns had."""
+        from lshdb.storage.tables import band_schema
+
+        is_indexed = band_schema.has_indexes(connection)
+        band_schema.drop_bands(connection)
+        band_schema.make_bands(connection, bands)
+        if is_indexed:
+            band_schema.index_bands(connection, bands)
 
     def free_memory(self, connection: Connection) -> None:
         """Empty the cache of pages: a batch reads few of those that the one before has written."""

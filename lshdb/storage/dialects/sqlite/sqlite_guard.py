@@ -52,8 +52,7 @@ _REFUSED_FUNCTIONS = frozenset(
 _NO_TABLE = re.compile(r"no such table: (?:main\.)?(.+)", re.DOTALL)
 _NAMES = (
     "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' "
-    f"AND name NOT IN ('{REVISION_TABLE}', 'no_posting') AND name NOT GLOB 'posting_run_*' "
-    "ORDER BY name"
+    f"AND name <> '{REVISION_TABLE}' ORDER BY name"
 )
 _STEPS = 1000
 """Steps of SQLite's machine between two looks at the clock: well under a millisecond."""

@@ -5,9 +5,10 @@ A database from elsewhere can hold more than data: an endless view instead of ``
 is read first, and compared:
 
 * There is no trigger.
-* Anything with one of our names is what the migrations make, word by word (``frozen_schemas.py``;
+* Anything with one of our names is what the migrations make, word by word (``new_schema.py``;
   blanks and quotes depend on which program wrote it, SQLAlchemy or SQLite).
-* Tables of posting runs have their two columns, and the view ``posting`` shows such tables.
+* The table ``band`` has a column a band, and the views over it are those of as many bands
+  (``tables/band_schema.py`` makes them).
 
 Tables, views and indexes with the user's own names are allowed and never touched. That includes
 indexes on our tables: an index changes no answer, SQLite calls no harmful function from a schema
@@ -19,11 +20,13 @@ triggers, and views instead of tables.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
-from lshdb.storage.dialects.base import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL
-from lshdb.storage.dialects.sqlite.frozen_schemas import FROZEN
+from lshdb.storage.bands.band_table import band_columns
+from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
+from lshdb.storage.tables.migrations import SCHEMA_REVISION
 
 __all__ = [
     "REVISION_TABLE",
@@ -39,7 +42,6 @@ Objects = dict[str, tuple[str, str]]
 """By name: type and words of the statement."""
 
 _WORD = re.compile(r"'(?:[^']|'')*'|[^\W]+|[^\s\w\"]")
-_RUN_NAME = re.compile(r"posting_run_\d{1,19}")
 
 
 def words_of(sql: str) -> str:
@@ -60,38 +62,67 @@ _LAYOUTS = {
 }
 
 
-_RUN = re.compile(
-    r"CREATE TABLE \w+ \( bucket_key \w+( NOT NULL)? , signature_id \w+( NOT NULL)?"
-    r"( , PRIMARY KEY \( bucket_key , signature_id \))? \)( WITHOUT ROWID)?"
-)
-"""Two columns, and nothing computed; ``check`` finds what else keeps a table from being a run."""
-_POSTING_TYPES = "SELECT band, bucket, bucket_key, signature_id FROM no_posting"
-"""The first part of the view ``posting``: an empty table, whose columns have types."""
-_TYPED_COLUMNS = (
-    f"CAST({BAND_SQL} AS INTEGER) AS band, CAST({BUCKET_SQL} AS INTEGER) AS bucket, "
-    "bucket_key, signature_id"
-)
-"""The columns of the other parts; ``storage/tables/run_tables.py`` makes them."""
-_NO_POSTING = words_of(
-    "CREATE VIEW posting AS SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id "
-    "WHERE 0"
-)
-_ARM = words_of(f"SELECT {BAND_SQL} AS band, {BUCKET_SQL} AS bucket, bucket_key, signature_id FROM")
-_TYPED_ARM = words_of(f"SELECT {_TYPED_COLUMNS} FROM")
-_CONDITION = words_of(f"WHERE {NOT_CONTENT_SQL}")
-_ONE_ARM = re.compile(
-    rf"({re.escape(_ARM)}|{re.escape(_TYPED_ARM)}) (posting_run_\d+) {re.escape(_CONDITION)}"
-)
-_VIEW = words_of("CREATE VIEW posting AS") + " "
+_BAND_COLUMN = re.compile(r"\bb\d+ INTEGER")
+_MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW) (\w+)")
+
+
+def _made() -> Objects:
+    """Return what the migrations make."""
+    objects = {}
+    for statement in STATEMENTS:
+        made = _MADE.match(statement)
+        if made is not None:
+            objects[made[2].lower()] = (made[1].lower(), words_of(statement))
+    return objects
+
+
+_OBJECTS = _made()
+_TABLES = sorted([name for name, (kind, _) in _OBJECTS.items() if kind == "table"] + ["band"])
+
+
+@functools.cache
+def _band_objects(bands: int) -> Objects:
+    """Return the table of so many bands, and the views over it."""
+    columns = list(enumerate(band_columns(bands)))
+    number = "SELECT CAST({0} AS INTEGER) AS band, {1} AS bucket, "
+    arm = number + "signature_id FROM band"
+    group = number + "count(*) AS size FROM band GROUP BY {1}"
+    statements = {
+        "band": (
+            "TABLE",
+            "band (signature_id INTEGER NOT NULL, "
+            f"{' '.join(f'{name} INTEGER,' for _, name in columns)} "
+            "CONSTRAINT pk_band PRIMARY KEY (signature_id))",
+        ),
+        "posting": (
+            "VIEW",
+            "posting AS " + " UNION ALL ".join(arm.format(*column) for column in columns),
+        ),
+        "bucket": (
+            "VIEW",
+            "bucket AS " + " UNION ALL ".join(group.format(*column) for column in columns),
+        ),
+        "bucket_size": (
+            "VIEW",
+            "bucket_size AS SELECT band, size, count(*) AS n_buckets FROM bucket "
+            "GROUP BY band, size",
+        ),
+        "document_bucket": (
+            "VIEW",
+            "document_bucket AS SELECT document.key, document.doc_id, document.signature_id, "
+            "document.batch_id, posting.band, posting.bucket "
+            "FROM document JOIN posting ON posting.signature_id = document.signature_id",
+        ),
+    }
+    return {
+        name: (kind.lower(), words_of(f"CREATE {kind} {statement}"))
+        for name, (kind, statement) in statements.items()
+    }
 
 
 def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
-    """Return the objects with our names, except those that are made as the index grows."""
-    return {
-        name.lower(): (kind, words_of(sql))
-        for kind, name, sql in rows
-        if sql is not None and not _RUN_NAME.fullmatch(name.lower()) and name != "posting"
-    }
+    """Return objects by name, with the words of their statements."""
+    return {name.lower(): (kind, words_of(sql)) for kind, name, sql in rows if sql is not None}
 
 
 def foreign_object(
@@ -115,18 +146,15 @@ def foreign_object(
         if kind == "trigger":
             return f"has the trigger {name}; an index has none"
         there[name.lower()] = (kind, sql if isinstance(sql, str) else None)
-    expected = FROZEN.get(revision) if isinstance(revision, str) else None
-    names = _TABLES if expected is None or is_damaged else expected
-    for name in names:
-        fault = _fault(there, name, None if names is _TABLES else expected)
+    expected: Objects | None = None
+    if revision == SCHEMA_REVISION and not is_damaged:
+        _, sql = there.get("band", ("", None))
+        expected = {**_OBJECTS, **_band_objects(max(1, len(_BAND_COLUMN.findall(sql or ""))))}
+    for name in _TABLES if expected is None else expected:
+        fault = _fault(there, name, expected)
         if fault:
             return fault
-    return _run_fault(there)
-
-
-_TABLES = sorted(
-    {name for one in FROZEN.values() for name, (kind, _) in one.items() if kind == "table"}
-)
+    return None
 
 
 def _fault(
@@ -145,31 +173,6 @@ def _fault(
     if found[1] is None or words_of(found[1]) != words:
         return f"has a {kind} {name} that lshdb did not make: {words_of(found[1] or '')[:200]}"
     return None
-
-
-def _run_fault(there: dict[str, tuple[str, str | None]]) -> str | None:
-    """Describe what is wrong with the tables of runs, and the view over them."""
-    for name, (kind, sql) in there.items():
-        if _RUN_NAME.fullmatch(name) and (
-            kind != "table" or not _RUN.fullmatch(words_of(sql or ""))
-        ):
-            return f"has a {kind} {name} that lshdb did not make"
-    kind, sql = there.get("posting", ("view", None))
-    if kind != "view" or (sql is not None and not _is_posting(words_of(sql), there)):
-        return f"has a {kind} posting that lshdb did not make"
-    return None
-
-
-def _is_posting(words: str, there: dict[str, tuple[str, str | None]]) -> bool:
-    if words == _NO_POSTING:
-        return True
-    if not words.startswith(_VIEW):
-        return False
-    arms = words.removeprefix(_VIEW).split(" UNION ALL ")
-    if arms[0] == words_of(_POSTING_TYPES):  # from schema 0006 on
-        del arms[0]
-    found = [_ONE_ARM.fullmatch(arm) for arm in arms]
-    return all(one is not None and one[2] in there for one in found)
 
 
 def _is_virtual(sql: str | None) -> bool:

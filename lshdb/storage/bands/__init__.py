@@ -1,0 +1,1 @@
+"""Bands in SQL, one row a signature, and the postings that they are."""

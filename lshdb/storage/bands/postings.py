@@ -1,0 +1,227 @@
+"""Postings: which signatures lie in which buckets, in one state of an index.
+
+They are read from frozen orders (``storage/orders/``) where those cover the state, and else from
+the table ``band``, by ``GROUP BY`` a band (``band_table.py``). The answers are the same, line by
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from lshdb.arrays import np
+from lshdb.errors import DamageError
+from lshdb.storage.bands.band_table import BandTable
+from lshdb.storage.orders.frozen import Cover
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Buckets", "Postings", "check_ids", "grouped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Some buckets and their members.
+
+    Attributes
+    ----------
+    keys, sizes : ndarray of int64, shape (n,)
+        Bucket key of each, and its number of postings.
+    members : ndarray of int64, shape (sum(sizes),)
+        Signature ids, one bucket after the other.
+    """
+
+    keys: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    members: NDArray[np.int64]
+
+    def chosen(self, places: NDArray[np.int64]) -> Buckets:
+        """Return some of them, by their places, in order."""
+        wanted = np.zeros(len(self.keys), dtype=bool)
+        wanted[places] = True
+        members = self.members[np.repeat(wanted, self.sizes)]
+        return Buckets(self.keys[wanted], self.sizes[wanted], members)
+
+
+def grouped(postings: NDArray[np.int64]) -> Buckets:
+    """Return the buckets of (bucket key, signature id) pairs that are in order."""
+    keys, members = np.ascontiguousarray(postings.T)
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    return Buckets(keys[starts], np.diff(starts, append=len(keys)), members)
+
+
+_POSTINGS = 65_536
+_Result = TypeVar("_Result")
+
+
+class Postings:
+    """The postings of one state of an index; an order that fails is not asked again.
+
+    Parameters
+    ----------
+    table : BandTable
+    n_signatures : int
+        Postings may name signatures below this number.
+    cover : Cover, optional
+        The frozen orders of the state.
+    on_failure : callable, optional
+        Told of orders that failed, and why.
+    """
+
+    def __init__(
+        self,
+        table: BandTable,
+        n_signatures: int,
+        *,
+        cover: Cover | None = None,
+        on_failure: Callable[[Cover, Exception], None] | None = None,
+    ) -> None:
+        self._table = table
+        self._n_signatures = n_signatures
+        self._cover = cover
+        self._on_failure = on_failure
+
+    @property
+    def are_frozen(self) -> bool:
+        """Whether frozen orders answer, as far as is known: without SQL."""
+        return self._cover is not None
+
+    def _by_orders(self, ask: Callable[[Cover], _Result]) -> _Result | None:
+        """Ask the frozen orders; None where there are none, or they failed."""
+        cover = self._cover
+        if cover is None:
+            return None
+        try:
+            return ask(cover)
+        except (OSError, ValueError) as error:
+            self._cover = None
+            if self._on_failure is not None:
+                self._on_failure(cover, error)
+            return None
+
+    def of_contents(self, keys: NDArray[np.int64], *, below: int) -> NDArray[np.int64] | None:
+        """Return signatures that may have one of some contents, in no order.
+
+        All that a document has, and others: also every signature that is in no file of orders. None
+        without orders: SQL knows contents by their documents
+        (:meth:`Snapshot.signatures_of_contents`).
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n,)
+            Distinct bucket keys of contents.
+        below : int
+            Signatures from this number on may be left out.
+        """
+        cover = self._cover
+        hits = self._by_orders(lambda cover: cover.of_contents(keys))
+        if cover is None or hits is None:
+            return None
+        return np.append(hits, np.arange(cover.n_covered, below))
+
+    def members(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the signatures of some buckets (int64), in no order, repeated if in several.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n,)
+            Distinct bucket keys of bands.
+
+        Raises
+        ------
+        DamageError
+            A posting names a signature that does not exist.
+        """
+        hits = self._by_orders(lambda cover: cover.find(keys))
+        if hits is not None:
+            return hits[1]
+        return self._checked(self._table.of(keys))[:, 1]
+
+    def shared(self, first: int, last: int, *, above: int = 1) -> Buckets:
+        """Return every bucket in a range of keys (inclusive) with more than ``above`` postings.
+
+        One pass over that part of the orders; or one SQL ``GROUP BY`` a band.
+        """
+        buckets = self._by_orders(partial(_grouped, first=first, last=last, above=above))
+        if buckets is not None:
+            return buckets
+        return grouped(self._checked(self._table.shared(first, last, above=above)))
+
+    def shared_of(self, keys: NDArray[np.int64]) -> Buckets:
+        """Return those of some distinct buckets of bands that have several postings."""
+        return self._of(keys, above=1)
+
+    def grouped_of(self, keys: NDArray[np.int64]) -> Buckets:
+        """Return those of some distinct buckets of bands that exist, in order of key."""
+        return self._of(keys, above=0)
+
+    def _of(self, keys: NDArray[np.int64], *, above: int) -> Buckets:
+        buckets = self._by_orders(lambda cover: _found(cover, keys, above=above))
+        if buckets is not None:
+            return buckets
+        buckets = grouped(self._checked(self._table.of(keys)))
+        return buckets.chosen(np.flatnonzero(buckets.sizes > above))
+
+    def in_order(self) -> Iterator[Buckets]:
+        """Yield every bucket of the bands, in order of key, in blocks, each bucket whole and once.
+
+        Unlike :meth:`shared` it includes buckets with one posting. Memory is that of a block, or of
+        the largest bucket.
+        """
+        after: int | None = None
+        for first, last in () if self._cover is None else self._cover.ranges(_POSTINGS):
+            buckets = self._by_orders(partial(_grouped, first=first, last=last, above=0))
+            if buckets is None:
+                break
+            after = last
+            if len(buckets.keys):
+                yield buckets
+        else:
+            if self._cover is not None:
+                return
+        yield from self._streamed(after)
+
+    def _streamed(self, after: int | None) -> Iterator[Buckets]:
+        """Yield every bucket, or those with a key above one, from SQL."""
+        open_blocks: list[NDArray[np.int64]] = []
+        for postings in self._table.in_order(after=after):
+            open_blocks.append(self._checked(postings))
+            if postings[-1, 0] == open_blocks[0][0, 0]:  # one bucket, and it may go on
+                continue
+            joined = np.concatenate(open_blocks)
+            end = int(np.searchsorted(joined[:, 0], joined[-1, 0]))
+            open_blocks = [joined[end:]]
+            yield grouped(joined[:end])
+        if open_blocks:
+            yield grouped(np.concatenate(open_blocks))
+
+    def _checked(self, postings: NDArray[np.int64]) -> NDArray[np.int64]:
+        check_ids(postings[:, 1], self._n_signatures)
+        return postings
+
+
+def _grouped(cover: Cover, *, first: int, last: int, above: int) -> Buckets:
+    return Buckets(*cover.grouped(first, last, above=above))
+
+
+def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
+    """Return those of some buckets with more than ``above`` postings, in order of key."""
+    keys = np.sort(keys)
+    sizes, members = cover.find(keys)
+    keep = sizes > above
+    return Buckets(keys[keep], sizes[keep], members[np.repeat(keep, sizes)])
+
+
+def check_ids(signature_ids: NDArray[np.int64], n_signatures: int) -> None:
+    """Raise DamageError if a posting names a signature that does not exist."""
+    # As unsigned numbers, negative ones are the largest: one pass finds both errors.
+    signature_ids = np.ascontiguousarray(signature_ids)
+    if len(signature_ids) and signature_ids.view(np.uint64).max() >= n_signatures:
+        raise DamageError(
+            f"a posting names signature {signature_ids.max()}; the index has {n_signatures}",
+            hint="run lshdb check",
+        )

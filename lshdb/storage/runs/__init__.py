@@ -1,1 +1,0 @@
-"""Posting runs: bucket keys and signature ids, sorted, merged now and then."""
