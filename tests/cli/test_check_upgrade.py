@@ -10,7 +10,7 @@ import pytest
 
 from lshdb import Index
 from tests.cli.conftest import Run
-from tests.golden.test_indexes import ARCHIVES, unpack
+from tests.golden.test_indexes import OLD, unpack
 from tests.raw import change, rows_of
 
 
@@ -137,7 +137,7 @@ def test_repair_is_not_quick(run: Run, index_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["add", "query", "pairs", "stats", "check", "upgrade", "merge"])
 def test_an_index_of_format_1_is_refused(command: str, tmp_path: Path, run: Run) -> None:
-    path = unpack(ARCHIVES[0], tmp_path)
+    path = unpack(OLD[0], tmp_path)
     Index.create(tmp_path / "new.lshdb").close()
     (tmp_path / "a.txt").write_text("one two three")
     rest = {

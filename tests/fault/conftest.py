@@ -16,7 +16,7 @@ from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
-from tests.golden.test_indexes import INDEXES, unpack
+from tests.golden.test_indexes import FORMAT_1, unpack
 
 Life = tuple[tuple[str, ...], ...]
 
@@ -126,7 +126,7 @@ def unpack_format_1() -> Callable[[Path], State]:
 def _unpack_format_1(path: Path) -> State:
     shutil.rmtree(path.parent, ignore_errors=True)
     path.parent.mkdir()
-    unpack(INDEXES / "0006.tar.gz", path.parent).rename(path)
+    unpack(FORMAT_1 / "0006.tar.gz", path.parent).rename(path)
     with contextlib.closing(sqlite3.connect(path / "index.db")) as database:
         rows = database.execute(
             "SELECT key, form, body FROM document JOIN content USING (doc_id)"

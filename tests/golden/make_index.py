@@ -1,9 +1,8 @@
-"""Make the tiny index of a schema: ``python tests/golden/make_index.py tests/golden/indexes``.
+"""Make the tiny index of a schema: ``python -m tests.golden.make_index``.
 
-Run once for every schema, with ``PYTHONPATH`` at a checkout of the version that writes it (0001:
-commit 4db1c91; 0002: commit 116cd2e). What was made is kept for ever: ``test_indexes.py`` opens
-each, brings it up to date, and holds its answers against ``answers.json``, which is as old as the
-first of them.
+Run once for every schema, at the version that writes it. What was made is kept for ever:
+``test_indexes.py`` opens each, brings it up to date, and holds its answers against
+``answers.json``, which is as old as the first of them. ``format1`` has those of format 1.
 """
 
 from __future__ import annotations
@@ -15,6 +14,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from lshdb import Document, Index
+
+FOLDER = Path(__file__).with_name("indexes")
 WORDS = [
     "ein", "kleines", "wörterbuch", "für", "sehr", "alte", "prüfungen",
     "mit", "zehn", "oder", "mehr", "wörtern", "im", "text",
@@ -38,28 +40,19 @@ def make_documents() -> list[tuple[str, str | list[str]]]:
 
 
 def build(path: Path) -> None:
-    """An index with a replaced document, one seen again and, where it can be, one removed.
-
-    From schema 0006 on, with kept fields, a night and a cursor.
-    """
-    from lshdb import Document, Index
-
-    documents = make_documents()
+    """An index with kept fields, a night and a cursor; a document replaced, one seen again, one
+    removed."""
+    documents = [
+        Document(*document, fields={"place": place})
+        for place, document in enumerate(make_documents())
+    ]
     with Index.create(path, num_perm=64, threshold=0.7) as index:
-        if hasattr(index, "advance"):
-            kept = [Document(*one, fields={"place": place}) for place, one in enumerate(documents)]
-            index.add(kept[:12], source="first", night="monday")
-            index.advance("press")
-            index.add(kept[10:], source="second", night="monday")
-        else:
-            index.add(documents[:12], source="first")
-            index.add(documents[10:], source="second")
+        index.add(documents[:12], source="first", night="monday")
+        index.advance("press")
+        index.add(documents[10:], source="second", night="monday")
         index.add([("family5/2", "something else that is like nothing here at all")])
-        if hasattr(index, "remove"):
-            index.remove(["family4/2"])
-        else:
-            index.add([("family4/2", "!")])
-        list(index.clusters(threshold=0.6)) if hasattr(index, "clusters") else None
+        index.remove(["family4/2"])
+        index.update_clusters()
 
 
 def pack(paths: list[Path], folder: Path) -> Path:
@@ -78,13 +71,13 @@ def pack(paths: list[Path], folder: Path) -> Path:
     return target
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Build the index and pack it."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "golden.lshdb"
         build(path)
-        print(pack([path], folder))
+        print(pack([path], FOLDER))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -1,8 +1,7 @@
 """Make tiny indexes of vectors, bits and weights: ``python -m tests.golden.make_index_families``.
 
-Run once for every schema from 0004 on (whose are of commit 0945483), with ``PYTHONPATH`` at a
-checkout of the version that writes it. What was made is kept for ever, as ``make_index.py`` says;
-``test_indexes_families.py`` holds the answers against ``families/answers.json``.
+Run once for every schema, at the version that writes it. What was made is kept for ever, as
+``make_index.py`` says; ``test_indexes.py`` holds the answers against ``families/answers.json``.
 """
 
 from __future__ import annotations

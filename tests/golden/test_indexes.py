@@ -1,6 +1,7 @@
-"""Indexes of format 1 are refused until ``upgrade`` signs them anew; then they answer as before.
+"""Indexes that earlier versions wrote answer for ever as they did when they were made.
 
-``answers.json`` has what each answered when it was made.
+Those of format 1 are refused until ``upgrade`` signs them anew. ``answers.json`` has the answers,
+which are the same in all formats; of format 2 on, signatures have 16 bits a slot.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ import pytest
 from lshdb import DamageError, FormatError, Index
 from lshdb.params.index_params import FORMAT
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
-from tests.golden import make_index_families, make_index_passages
+from tests.golden import make_index, make_index_families, make_index_passages
 from tests.golden.make_index import make_documents
 from tests.golden.make_index_families import SETTINGS, make_bodies
 from tests.postgres import PostgresUrl
 from tests.raw import raw
 
-INDEXES = Path(__file__).with_name("indexes")
+FORMAT_1 = Path(__file__).with_name("format1")
+POSTGRES = FORMAT_1 / "postgres"
+OLD = sorted(path for path in FORMAT_1.rglob("*.tar.gz") if path.parent != POSTGRES)
+ANSWERS = make_index.FOLDER
 FAMILIES, PASSAGES = make_index_families.FOLDER, make_index_passages.FOLDER
-POSTGRES = INDEXES / "postgres"
-ARCHIVES = sorted(path for path in INDEXES.rglob("*.tar.gz") if path.parent != POSTGRES)
+REVISIONS = [f"{number:04d}" for number in range(1, int(SCHEMA_REVISION) + 1)]
 UPGRADED = ("0006", "0007")
 """Revisions of format 1 that ``upgrade`` reads."""
 HISTORY = {
@@ -123,7 +126,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.fast
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("archive", OLD, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_an_index_of_format_1_is_refused(archive: Path, way: str, tmp_path: Path) -> None:
     revision = archive.name.removesuffix(".tar.gz")
     if way == "upgrade" and revision in UPGRADED:
@@ -163,7 +166,7 @@ def check_texts(path: Path) -> None:
     removed = documents.pop("family4/2")
     with Index.open(path) as index:
         assert index.check() == []
-        expected = json.loads((INDEXES / "answers.json").read_text("utf-8"))
+        expected = json.loads((ANSWERS / "answers.json").read_text("utf-8"))
         expected["signatures"] = [low_halves(index, slots) for slots in expected["signatures"]]
         assert answers(index) == expected
         for key, body in documents.items():
@@ -178,7 +181,7 @@ def check_texts(path: Path) -> None:
 
 @pytest.mark.parametrize("revision", UPGRADED)
 def test_texts_are_signed_anew(revision: str, tmp_path: Path) -> None:
-    path = unpack(INDEXES / f"{revision}.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / f"{revision}.tar.gz", tmp_path)
     check_upgraded(path, revision)
     check_texts(path)
 
@@ -218,15 +221,19 @@ def check_bodies(path: Path, metric: str) -> None:
 def test_vectors_bits_and_weights_are_signed_anew(
     revision: str, metric: str, tmp_path: Path
 ) -> None:
-    path = unpack(FAMILIES / f"{revision}.tar.gz", tmp_path, f"{metric}.lshdb")
+    path = unpack(FORMAT_1 / "families" / f"{revision}.tar.gz", tmp_path, f"{metric}.lshdb")
     check_upgraded(path, revision)
     check_bodies(path, metric)
 
 
 @pytest.mark.parametrize("revision", UPGRADED)
 def test_passages_are_signed_anew(revision: str, tmp_path: Path) -> None:
-    path = unpack(PASSAGES / f"{revision}.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / "passages" / f"{revision}.tar.gz", tmp_path)
     check_upgraded(path, revision)
+    check_passages(path)
+
+
+def check_passages(path: Path) -> None:
     documents = make_index_passages.DOCUMENTS
     with Index.open(path, passages=(20, 10), threshold=0.3) as index:
         assert index.check() == []
@@ -273,7 +280,7 @@ def test_an_index_in_postgres_is_signed_anew(
 
 
 def test_what_is_the_users_own_stays(tmp_path: Path) -> None:
-    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, "CREATE TABLE mine AS SELECT 1 AS number")
     change_rows(path, "CREATE VIEW keys AS SELECT key FROM document")
     Index.upgrade(path)
@@ -284,7 +291,7 @@ def test_what_is_the_users_own_stays(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_add_stays_one(tmp_path: Path) -> None:
-    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, "INSERT INTO unfinished_add VALUES (3)")
     check_upgraded(path, "0006")
     with Index.open(path) as index:
@@ -292,7 +299,7 @@ def test_an_interrupted_add_stays_one(tmp_path: Path) -> None:
 
 
 def test_an_index_without_texts_is_refused(tmp_path: Path) -> None:
-    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, "UPDATE parameter SET value = 'false' WHERE name = 'store_text'")
     description = path / "index.toml"
     text = description.read_text("utf-8")
@@ -319,7 +326,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("what", DAMAGE)
 def test_a_damaged_index_stays_as_it_is(what: str, tmp_path: Path) -> None:
-    path = unpack(INDEXES / "0006.tar.gz", tmp_path)
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, DAMAGE[what])
     before = contents_of(path)
     with pytest.raises(DamageError):
@@ -328,7 +335,37 @@ def test_a_damaged_index_stays_as_it_is(what: str, tmp_path: Path) -> None:
 
 
 def test_a_foreign_vector_file_is_noticed(tmp_path: Path) -> None:
-    path = unpack(FAMILIES / "0006.tar.gz", tmp_path, "cosine.lshdb")
+    path = unpack(FORMAT_1 / "families" / "0006.tar.gz", tmp_path, "cosine.lshdb")
     shutil.copy(tmp_path / "l1.lshdb" / "vectors.npy", path / "vectors.npy")
     with pytest.raises(DamageError):
         Index.upgrade(path)
+
+
+def test_there_is_an_archive_for_every_schema() -> None:
+    for folder in (ANSWERS, FAMILIES, PASSAGES):
+        names = sorted(path.name for path in folder.glob("*.tar.gz"))
+        assert names == [f"{revision}.tar.gz" for revision in REVISIONS]
+
+
+def unpack_current(folder: Path, revision: str, tmp_path: Path, name: str = "golden.lshdb") -> Path:
+    path = unpack(folder / f"{revision}.tar.gz", tmp_path, name)
+    before = history_of(path)
+    assert Index.upgrade(path) == (revision, SCHEMA_REVISION)
+    assert history_of(path) == before
+    return path
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_index_of_texts(revision: str, tmp_path: Path) -> None:
+    check_texts(unpack_current(ANSWERS, revision, tmp_path))
+
+
+@pytest.mark.parametrize("metric", SETTINGS)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_index_of_vectors_bits_or_weights(revision: str, metric: str, tmp_path: Path) -> None:
+    check_bodies(unpack_current(FAMILIES, revision, tmp_path, f"{metric}.lshdb"), metric)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_index_of_passages(revision: str, tmp_path: Path) -> None:
+    check_passages(unpack_current(PASSAGES, revision, tmp_path))
