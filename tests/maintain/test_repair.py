@@ -88,7 +88,7 @@ def swap(path: Path) -> None:
 
 def flip_signature(path: Path) -> None:
     content = bytearray((path / "signatures.npy").read_bytes())
-    content[700] ^= 4
+    content[128 + 256 + 30] ^= 4
     (path / "signatures.npy").write_bytes(content)
 
 

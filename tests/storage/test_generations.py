@@ -32,7 +32,7 @@ def test_the_signature_file_of_another_index_is_told_apart(tmp_path: Path) -> No
         assert any("signatures.npy" in finding.where for finding in index.check())
 
 
-@pytest.mark.parametrize("kept", [0, 60, 128, 128 + 512, 128 + 512 * 20])
+@pytest.mark.parametrize("kept", [0, 60, 128, 128 + 256, 128 + 256 * 20])
 def test_a_file_that_is_cut_while_it_is_open_kills_nobody(tmp_path: Path, kept: int) -> None:
     path = make(tmp_path / "x.lshdb", CORPUS)
     with Index.open(path) as index:
