@@ -140,6 +140,7 @@ class Handle:
         sample: Iterable[Any] | None,
         tokenizer: Tokenizer | str | None,
         place: DatabasePlace,
+        index_bands: bool,
         deferred: bool,
         lock_timeout: float,
     ) -> Handle:
@@ -150,8 +151,9 @@ class Handle:
         recorded = tokenizer.recorded if tokenizer is not None else ""
         params = params_for(replace(options, tokenizer=recorded), sample)
         store = Store.create(
-            path, params, place=place, deferred=deferred, lock_timeout=lock_timeout
-        )
+            path, params, place=place, index_bands=index_bands, deferred=deferred,
+            lock_timeout=lock_timeout,
+        )  # fmt: skip
         return cls._of(store, tokenizer)
 
     @classmethod

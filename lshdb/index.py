@@ -157,6 +157,7 @@ class Index:
         store_text: bool = True,
         database: str | None = None,
         schema: str | None = None,
+        index_bands: bool = False,
         deferred: bool = False,
         lock_timeout: float = 60.0,
     ) -> Index:
@@ -225,6 +226,9 @@ class Index:
             ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
         schema : str, optional
             Schema in a Postgres database; by default it has the name of the directory.
+        index_bands : bool
+            Index each column of the table ``band`` in SQLite, for SQL of your own that looks for
+            buckets; see ``docs/guides/sql.md``. Postgres always has these indexes.
         deferred : bool
             Create the index with its first commit. If the first add fails, is killed or accepts
             no document, or if you close the index without a commit, nothing is created.
@@ -256,7 +260,7 @@ class Index:
         place = DatabasePlace(database, schema)
         handle = Handle.create(
             Path(path), options, sample=sample, tokenizer=tokenizer, place=place,
-            deferred=deferred, lock_timeout=lock_timeout,
+            index_bands=index_bands, deferred=deferred, lock_timeout=lock_timeout,
         )  # fmt: skip
         return cls(handle)
 

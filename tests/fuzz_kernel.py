@@ -729,11 +729,6 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             {0: 0, 1: 0, 2: 0, 3: 0, 5: 0, 6: 0},
         ),
         ("walsh_hadamard", (np.ones(16), 8), {0: 64}),
-        (
-            "lay_postings",
-            (np.arange(9), np.arange(9), 5, 3, np.zeros(2 * 65_536, np.uint8)),
-            {0: 0, 1: 0, 4: 0},
-        ),
         ("normalise", (["to be"], True, table, int, memo, str), {2: 0, 4: 0}),
     )
 
@@ -742,7 +737,6 @@ OUTPUTS = {
     "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (5,), "compare_rows": (7, 8, 9),
     "compare_bits": (7, 8, 9), "sample_weights": (6,), "shingle_texts": (4,), "compare_sets": (4,),
     "count_in_rows": (6,), "rank_counts": (2,), "table_sets": (3, 4, 5),
-    "lay_postings": (4,),
 }  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
@@ -759,7 +753,6 @@ NUMBERS = {  # place: least and greatest that fit
     "table_sets": {2: (1, 1)},
     "find_sharing": {0: (1, 1), 8: (1, sys.maxsize)},
     "walsh_hadamard": {1: (8, 8)},
-    "lay_postings": {2: (4, 7), 3: (1, 4)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
 ODD_NUMBERS = (-1, 0, 3, 5, 7, 9, 4096, 4097, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63))

@@ -19,7 +19,13 @@ __all__ = ["command"]
 @click.command("init", cls=Command)
 @index_argument
 @creation_options
-def command(index_path: str, **options: Any) -> None:
+@click.option(
+    "--index-bands",
+    is_flag=True,
+    help="Index each column of the table 'band' in SQLite, for SQL of your own that looks for "
+    "buckets. Postgres always has these indexes.",
+)
+def command(index_path: str, *, index_bands: bool, **options: Any) -> None:
     """Make an empty index at INDEX, a new or empty folder.
 
     Its parameters are fixed from then on. The chosen bands and rows find a pair at the threshold
@@ -31,7 +37,7 @@ def command(index_path: str, **options: Any) -> None:
     lshdb init hosts.lshdb --unit url
     lshdb init points.lshdb --metric l2 --dim 64 --threshold 12
     """
-    with Index.create(index_path, **given_parameters(options)) as index:
+    with Index.create(index_path, index_bands=index_bands, **given_parameters(options)) as index:
         params = index.params
         database = index.stats().database if options["database"] is not None else None
     note(f"made the index {index_path}")

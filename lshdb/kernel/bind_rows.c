@@ -1,9 +1,8 @@
-/* The Python interface of row_sums.h, row_pages.h and posting_pages.h. What reads Python's values holds the
+/* The Python interface of row_sums.h and row_pages.h. What reads Python's values holds the
    interpreter's lock. */
 
 #include "binding.h"
 
-#include "posting_pages.h"
 #include "row_pages.h"
 #include "row_sums.h"
 
@@ -229,41 +228,7 @@ static PyObject *py_lay_rows(PyObject *module, PyObject *columns)
     return result;
 }
 
-PyDoc_STRVAR(lay_postings_doc, "lay_postings(keys, signature_ids, per_leaf, width, pages)\n--\n\n"
-             "Fill pages of 65,536 bytes with postings (int64, shape (n,)), as leaves of SQLite's file format.\n\n"
-             "Each leaf takes per_leaf of them and leaves the next one out, and the last takes what is left.\n"
-             "Of each signature the lowest width bytes are written: 1, 2, 3, 4, 6 or 8.");
-
-static PyObject *py_lay_postings(PyObject *module, PyObject *args)
-{
-    (void)module;
-    Py_ssize_t per_leaf, width;
-    HELD Py_buffer keys = {0}, ids = {0}, pages = {0};
-    if (!PyArg_ParseTuple(args, "y*y*nnw*", &keys, &ids, &per_leaf, &width, &pages))
-        return NULL;
-    if (width < 1 || !type_of_width((size_t)width)) {
-        PyErr_SetString(PyExc_ValueError, "no whole number has that width");
-        return NULL;
-    }
-    if (per_leaf < 1 || per_leaf > (Py_ssize_t)postings_a_leaf((size_t)width)) {
-        PyErr_SetString(PyExc_ValueError, "per_leaf is out of range");
-        return NULL;
-    }
-    Py_ssize_t n = keys.len / 8, n_leaves = pages.len / (Py_ssize_t)PAGE_BYTES;
-    if (!is_length(&keys, n, 8, "keys") || !is_length(&ids, n, 8, "signature_ids"))
-        return NULL;
-    if (pages.len % (Py_ssize_t)PAGE_BYTES
-        || n_leaves != n / (per_leaf + 1) + (n % (per_leaf + 1) > 0)) {
-        PyErr_SetString(PyExc_ValueError, "there are not as many pages as leaves");
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS lay_postings(keys.buf, ids.buf, (size_t)n, (size_t)per_leaf,
-                                        (size_t)width, pages.buf, (size_t)n_leaves);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
-}
-
 PyMethodDef row_methods[] = {
-    {"lay_postings", py_lay_postings, METH_VARARGS, lay_postings_doc},
     {"lay_rows", py_lay_rows, METH_O, lay_rows_doc},
     {"row_checksums", py_row_checksums, METH_O, row_checksums_doc},
     {NULL, NULL, 0, NULL},

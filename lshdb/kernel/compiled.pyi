@@ -201,9 +201,6 @@ def group_keys(
     limit: int,
     above: int,
 ) -> tuple[bytes, bytes, bytes]: ...
-def lay_postings(
-    keys: Buffer, signature_ids: Buffer, per_leaf: int, width: int, pages: Buffer
-) -> None: ...
 def lay_rows(
     columns: tuple[tuple[str | bytes | int | None, ...], ...],
 ) -> tuple[bytes, list[int]]: ...

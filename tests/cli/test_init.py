@@ -107,3 +107,20 @@ def test_never_over_something(run: Run, index_path: Path) -> None:
     result = run("init", index_path, code=1)
     assert "there is an index" in result.stderr and "hint: " in result.stderr
     assert sound(index_path)
+
+
+@pytest.mark.sqlite("Postgres always has them")
+def test_bands_are_indexed_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    names = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'band' ORDER BY 1"
+    run("init", path, "--index-bands", "--bands", "3", "--rows", "4")
+    with Index.open(path) as index:
+        index.add([("a", "some words of a text"), ("b", "some words of a text"), ("c", "others")])
+        assert [name for (name,) in index.sql(names)] == ["ix_band_b0", "ix_band_b1", "ix_band_b2"]
+    Index.reband(path, bands=2, rows=4)
+    with Index.open(path) as index:
+        assert [name for (name,) in index.sql(names)] == ["ix_band_b0", "ix_band_b1"]
+        assert index.check() == []
+    run("init", tmp_path / "b.lshdb")
+    with Index.open(tmp_path / "b.lshdb") as index:
+        assert list(index.sql(names)) == []

@@ -253,6 +253,7 @@ class Creation:
         *,
         place: DatabasePlace,
         state: Mapping[str, Any] | None = None,
+        index_bands: bool = False,
     ) -> None:
         """Write an empty index into the directory aside.
 
@@ -262,6 +263,8 @@ class Creation:
         place : DatabasePlace
         state : mapping, optional
             Columns of the table ``state`` that differ from those of a new index.
+        index_bands : bool
+            Index each column of the table ``band`` now.
 
         Raises
         ------
@@ -270,7 +273,7 @@ class Creation:
         """
         place = named_place(place, self.path)
         with self.filling(place) as database:
-            _fill(self.aside, params, place, database, state or {})
+            _fill(self.aside, params, place, database, state or {}, index_bands=index_bands)
 
     @contextlib.contextmanager
     def filling(self, place: DatabasePlace) -> Iterator[Database]:
@@ -414,9 +417,12 @@ def _fill(
     place: DatabasePlace,
     database: Database,
     given: Mapping[str, Any],
+    *,
+    index_bands: bool,
 ) -> None:
     from uuid import uuid4
 
+    from lshdb.storage.tables import band_schema
     from lshdb.storage.tables.schema import parameter, state
 
     row = {
@@ -441,6 +447,8 @@ def _fill(
         with engine.begin() as connection:
             database.prepare(connection, str(row["uuid"]))
             make_tables(connection, database, params.bands)
+            if index_bands:
+                band_schema.index_bands(connection, params.bands)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(

@@ -2,9 +2,9 @@
 
 sqlite_database.py   where the file is; what SQLite can do
 connections.py       opening connections, and their settings; the file as a whole: copied, replaced
-trust.py             whether a schema is what our migrations make; frozen_schemas.py lists those
+trust.py             whether a schema is what our migrations make
 new_schema.py        the statements that make a new database
-sqlite_session.py    one open transaction, with its posting runs as separate tables
+sqlite_session.py    one open transaction
 sqlite_guard.py      statements of the user
 """
 

@@ -5,12 +5,12 @@ Decisions, with their reasons:
 * WAL with synchronous=FULL: readers never wait for the writer, and an acknowledged commit survives
   a power cut (with NORMAL it may not).
 * The driver's own transaction handling is switched off (isolation_level=None) and BEGIN is sent by
-  us: the driver would otherwise commit before DDL statements, and creating a run table would split
-  a batch in two.
+  us: the driver would otherwise commit before DDL statements, and a reband would
+  be split in two.
 * Reading goes through the DB-API driver alone, because importing SQLAlchemy takes longer (0.3 s)
   than a whole cold query may; schema, connecting and committing go through SQLAlchemy, the
   statements of a batch to the driver inside its transaction.
-* Pages of 8 KiB: sorted loads and merges of posting runs were up to a half faster than with 4 KiB.
+* Pages of 8 KiB: sorted loads were up to a half faster than with 4 KiB.
 """
 
 from __future__ import annotations
