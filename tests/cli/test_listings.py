@@ -161,7 +161,7 @@ def test_stats(run: Run, index_path: Path) -> None:
         stats["signature_bytes"]
     )
     table = run("stats", index_path, "--format", "table").stdout
-    assert "signature_bytes      1,664 bytes (1.7 kB)" in table
+    assert "signature_bytes      896 bytes (896 bytes)" in table
 
 
 def test_batches(run: Run, index_path: Path) -> None:

@@ -12,7 +12,7 @@ from lshdb import Index
 from tests.cli.conftest import Run, jsonl
 from tests.conftest import family_corpus
 
-CORPUS = family_corpus(2, families=12)
+CORPUS = family_corpus(2, families=60)
 
 
 @pytest.fixture

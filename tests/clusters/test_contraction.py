@@ -337,14 +337,14 @@ def test_memory_is_a_chunk_and_temporary_files_go(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     held = 0
-    put = scratch._Rows._put
+    put = scratch._SortedRows._put
 
-    def watched(rows: scratch._Rows, row: Link) -> None:
+    def watched(rows: scratch._SortedRows, row: Link) -> None:
         nonlocal held
         put(rows, row)
         held = max(held, len(rows._rows))
 
-    monkeypatch.setattr(scratch._Rows, "_put", watched)
+    monkeypatch.setattr(scratch._SortedRows, "_put", watched)
     index = sure(make_index, 0.8, unit="token")
     links = [(f"{name}{place}", f"x{place}") for place in range(500) for name in "mn"]
     index.add(hosts(links))

@@ -159,7 +159,7 @@ def repaired(
     path = folder / "root" / INDEX
     shutil.copytree(grown[0], path)
     with sqlite3.connect(path / "index.db") as database:
-        database.execute("UPDATE run SET n_rows = n_rows + 1")
+        database.execute("UPDATE band SET b0 = b0 / 2")
     database.close()
     for file in path.glob("signatures*.npy"):
         content = bytearray(file.read_bytes())

@@ -164,7 +164,7 @@ def test_an_error_that_no_damage_is_behind_stays_what_it_is(
         raise ZeroDivisionError("of ours")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lshdb.search.query.Searcher._agreeing", wrong)
+        patched.setattr("lshdb.search.query.Searcher._candidates", wrong)
         with pytest.raises(ZeroDivisionError, match="of ours"):
             index.query("one two three four five six")
     database = sqlite3.connect(index.path / "index.db", isolation_level=None)
@@ -173,7 +173,7 @@ def test_an_error_that_no_damage_is_behind_stays_what_it_is(
     with pytest.raises(ZeroDivisionError, match="of the caller's own"):
         list(index.query_many(broken()))  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
-        patched.setattr("lshdb.search.query.Searcher._agreeing", wrong)
+        patched.setattr("lshdb.search.query.Searcher._candidates", wrong)
         with pytest.raises(DamageError, match=r"column n_chars of the table document") as caught:
             index.query("one two three four five six")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -39,7 +39,9 @@ def answers(path: Path) -> Any:
             # Near-duplicates agree in many bands, and are found although one lost a posting.
             rows = snapshot.signature_file.take_between(0, snapshot.n_signatures)
             keys = np.unique(bucket_keys(rows, **index.params.cut))
-            postings = sorted(zip(*map(np.ndarray.tolist, snapshot.postings.of(keys)), strict=True))
+            buckets = snapshot.postings.grouped_of(keys)
+            columns = (buckets.keys, buckets.sizes, buckets.members)
+            postings = [column.tolist() for column in columns]
         return (
             postings,
             sorted((pair.key1, pair.key2, pair.similarity) for pair in index.pairs()),

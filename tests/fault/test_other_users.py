@@ -248,7 +248,7 @@ def _lie_there(path: Path, *, is_empty: bool = True) -> bool:
 
 def _damaged(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path / "index.db")) as database, database:
-        database.execute("UPDATE run SET n_rows = n_rows + 1")
+        database.execute("UPDATE band SET b0 = b0 / 2")
 
 
 def test_what_other_readers_need_lies_there(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, DatabaseError, Index, LockedError, read_documents
-from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.place.lock import WriterLock
 from tests.conftest import family_corpus, pair_set
 from tests.raw import change
@@ -282,11 +282,10 @@ def test_what_was_rebuilt_is_checked_before_it_takes_the_place(
     flip_signature(path)
     before = contents(path)
 
-    class OfOtherContents(BandOrders):
-        def sorted_rows(self, rows: Any, content_hashes: list[bytes]) -> Any:
-            return super().sorted_rows(rows, [bytes(16)] * len(content_hashes))
+    def keys_of_others(rows: Any, **cut: Any) -> Any:
+        return bucket_keys(rows[::-1], **cut)
 
-    monkeypatch.setattr("lshdb.maintain.repair.rebuild.BandOrders", OfOtherContents)
+    monkeypatch.setattr("lshdb.maintain.repair.rebuild.bucket_keys", keys_of_others)
     with pytest.raises(DamageError, match="the rebuilt index is not sound"):
         Index.repair(path)
     assert contents(path) == before
