@@ -181,7 +181,6 @@ def watched(stages: Stages) -> Iterator[None]:
         (Index, "create", "making the empty index"),
         (Writer, "__enter__", "opening the database, locking"),
         (RootTransaction, "commit", "commit, with checkpoints on the way"),
-        (Writer, "_merge_due", "merging runs"),
         (Store, "freeze", "frozen orders: sort, write, sync"),
         (SqliteDatabase, "rest", "checkpoint at the end"),
     ]

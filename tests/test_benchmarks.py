@@ -151,7 +151,7 @@ def test_adding_is_timed_and_divided_into_stages(
     arguments = [str(tmp_path / "corpus.jsonl"), "--documents", "40", "--repeats", "2", *NO_KINDS]
     adding.main([*arguments, "--only", "lshdb", "--profile"], run=_jobs.run_here)
     printed = capsys.readouterr().out
-    assert "20,608" in printed, "bytes of the signatures: 40 rows behind a header of 128"
+    assert "10,368" in printed, "bytes of the signatures: 40 rows behind a header of 128"
     stages = re.findall(r"^\w.*?  +(-?\d+\.\d{3}) +-?\d+\.\d\d +-?\d+\.\d +\d+ ", printed, re.M)
     *parts, together = map(float, stages)
     assert len(parts) == 18 and sum(parts) == pytest.approx(together, abs=0.02)

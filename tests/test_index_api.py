@@ -228,7 +228,7 @@ def test_edges_are_brought_up_to_date_by_the_call_and_iterating_reads(
 
 def test_the_fields_of_creation_options_are_the_arguments_of_create() -> None:
     arguments = inspect.signature(Index.create).parameters
-    others = {"path", "sample", "database", "schema", "deferred", "lock_timeout"}
+    others = {"path", "sample", "database", "schema", "index_bands", "deferred", "lock_timeout"}
     options = {field.name: field for field in dataclasses.fields(CreateOptions)}
     assert [name for name in arguments if name not in others] == [
         *[name for name in options if name not in ("tokenizer", "store_text")],

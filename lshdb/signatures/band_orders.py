@@ -13,15 +13,13 @@ with that seed, in that order and cell; a damaged or foreign cell is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.kernel import kernel
 from lshdb.params.bucket_layout import (
-    CONTENT_BAND,
     LAST_KEY,
-    keys_from,
 )
 from lshdb.params.index_params import Cut
 from lshdb.params.order_layout import CELL, OrderLayout
@@ -183,31 +181,6 @@ class BandOrders:
             place, seed, order, directory, postings,
         )  # fmt: skip
         return directory, postings
-
-    def sorted_rows(self, rows: NDArray[np.uint16], content_hashes: list[bytes]) -> Planes:
-        """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
-        return self.sort(self.keys_of(rows, content_hashes))
-
-    def postings(
-        self, planes: Planes, first: int
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the postings of sorted rows, in order of bucket key, and then of signature.
-
-        Parameters
-        ----------
-        planes : ndarray of uint32, shape (2, n_orders, n)
-            As of :meth:`sorted_rows`.
-        first : int
-            The signature of row 0; the others follow.
-
-        Yields
-        ------
-        keys, signature_ids : ndarray of int64, shape (n,)
-            Of one band after the other.
-        """
-        for number, band in enumerate([*range(self.n_orders - 1), CONTENT_BAND]):
-            keys = keys_from(band, planes[0, number].astype(np.int64))
-            yield keys, planes[1, number] + np.int64(first)
 
     def find(
         self, places: Sequence[Place], keys: NDArray[np.int64], limit: int

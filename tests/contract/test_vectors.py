@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,10 @@ def said(index: Index) -> list[Any]:
         kept = [place for place, name in enumerate(result.columns) if name != "checksum"]
         found.append([tuple(row[place] for place in kept) for row in result.rows])
     for path in sorted(index.path.glob("*.npy")):
-        found.append((re.sub(r"\.[0-9a-f]{16}\.", ".", path.name), path.read_bytes()))
+        if path.name.startswith("orders"):  # whose sums depend on the number of a segment
+            found.append((path.name.split(".")[:4], path.stat().st_size))
+        else:
+            found.append((path.name, path.read_bytes()))
     return found
 
 

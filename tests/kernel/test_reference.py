@@ -6,14 +6,16 @@ import ast
 import inspect
 from pathlib import Path
 
+import pytest
+
 import lshdb.kernel
 from lshdb.kernel import reference
 
 STEERING = {"use_level", "use_pieces", "hear_with"}
 """What only the compiled code has: instructions, pieces and interruptions."""
-"""``staged_postings.py`` has the reference of this one."""
 
 
+@pytest.mark.fast
 def test_functions_and_arguments_are_those_of_the_compiled_kernel() -> None:
     stub = Path(lshdb.kernel.__file__).with_name("compiled.pyi")
     functions = [

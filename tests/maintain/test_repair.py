@@ -282,8 +282,8 @@ def test_what_was_rebuilt_is_checked_before_it_takes_the_place(
     flip_signature(path)
     before = contents(path)
 
-    def keys_of_others(rows: Any, **cut: Any) -> Any:
-        return bucket_keys(rows[::-1], **cut)
+    def keys_of_others(signatures: Any, **cut: Any) -> Any:
+        return bucket_keys(signatures, **cut) ^ 1
 
     monkeypatch.setattr("lshdb.maintain.repair.rebuild.bucket_keys", keys_of_others)
     with pytest.raises(DamageError, match="the rebuilt index is not sound"):

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lshdb.kernel import compiled
-from lshdb.params.index_params import Cut
 from lshdb.params.order_layout import OrderLayout
 from lshdb.signatures.band_orders import BandOrders, Place
-from lshdb.signatures.banding import bucket_keys, content_keys
 from tests.without_kernel import (
     reference_find,
     reference_group,
@@ -314,17 +312,3 @@ def test_lengths_are_checked() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError):
             kernel.pack_cells(four, four, bits, first, end, 0, 0, 0, two, postings)
-
-
-@pytest.mark.parametrize("bands", [1, 16, 128, 200])
-def test_postings_of_rows_are_in_order_of_key_and_signature(bands: int) -> None:
-    rng = np.random.default_rng(bands)
-    cut: Cut = {"bands": bands, "rows": 1, "slot_bits": 16}
-    rows = rng.integers(0, 5, (60, bands), dtype=np.uint16)  # few kinds, so that keys come twice
-    hashes = [bytes(one) for one in rng.integers(0, 256, (60, 16), dtype=np.uint8)]
-    orders = BandOrders(cut)
-    blocks = orders.postings(orders.sorted_rows(rows, hashes), 7)
-    keys, ids = map(np.concatenate, zip(*blocks, strict=True))
-    columns = [*bucket_keys(rows, **cut).T, content_keys(hashes)]
-    expected = sorted((key, at) for one in columns for at, key in enumerate(one.tolist(), 7))
-    assert list(zip(keys.tolist(), ids.tolist(), strict=True)) == expected

@@ -48,7 +48,7 @@ def contents(index: Index, url: PostgresUrl) -> list[object]:
     with psycopg.connect(url.psycopg) as connection:
         rows: list[object] = [
             connection.execute(f'SELECT * FROM "{schema}"."{table}"').fetchall()  # type: ignore[arg-type]
-            for table in ("document", "parameter", "batch", "run", "number")
+            for table in ("document", "parameter", "batch", "band", "number")
         ]
         for catalog in (
             "pg_class",
@@ -329,7 +329,7 @@ def test_a_wrong_table_names_those_that_there_are(index: Index) -> None:
     with pytest.raises(QueryError, match="documents") as raised:
         index.sql("SELECT key FROM documents")
     hint = str(raised.value.hint)
-    assert hint.startswith("did you mean document? tables and views: batch, bucket, ")
+    assert hint.startswith("did you mean document? tables and views: band, batch, bucket, ")
     assert "neighbor" in hint and "document_field" in hint
     for hidden in ("alembic", "commit_mark"):
         assert hidden not in hint

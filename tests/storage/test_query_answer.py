@@ -68,19 +68,24 @@ def test_it_says_what_a_transaction_says(
 
 
 def test_many_candidates_are_asked_bit_by_bit(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Index,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     body = CORPUS[0][1]
     expected = index.query(body, threshold=0.2)
     assert len({hit.key for hit in expected}) > 2
     few = asking._ASK_SQL.replace(f"<= {asking._MOST_CANDIDATES}", "<= 1")
     monkeypatch.setattr(asking, "_ASK_SQL", few)
+    asking._ask_sql.cache_clear()
+    request.addfinalizer(asking._ask_sql.cache_clear)
     assert index.query(body, threshold=0.2) == expected
     assert round_trips(index, tmp_path, lambda: index.query(body, threshold=0.2)) > 1
 
 
 def test_what_was_committed_meanwhile_is_seen(index: Index) -> None:
-    """Runs that come, are merged and are dropped; documents that go; another signature file."""
+    """Documents that come, and are copied; documents that go; another signature file."""
     text = make_text(random.Random(1), 60)
     assert index.query(text) == []
     with Index.open(index.path) as writer:

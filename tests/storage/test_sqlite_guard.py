@@ -325,7 +325,7 @@ def test_a_wrong_table_names_those_that_there_are(index: Index) -> None:
     with pytest.raises(QueryError, match="documents") as raised:
         index.sql("SELECT key FROM documents")
     hint = str(raised.value.hint)
-    assert hint.startswith("did you mean document? tables and views: batch, bucket, ")
+    assert hint.startswith("did you mean document? tables and views: band, batch, bucket, ")
     assert "neighbor" in hint and "document_field" in hint
     for hidden in ("alembic", "sqlite_", "commit_mark"):
         assert hidden not in hint

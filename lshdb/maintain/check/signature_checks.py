@@ -6,6 +6,7 @@ then releases, edges and clusters with the rest.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -122,7 +123,7 @@ def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
     orders = snapshot.orders
     if orders is None:
         return
-    for file in snapshot.order_files():
+    for file in itertools.chain(snapshot.order_files(), orders.damaged_files()):
         last = min(file.name.last, snapshot.n_signatures)
         crc = file.crc32()
         if crc != file.name.crc:

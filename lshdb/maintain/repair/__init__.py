@@ -102,6 +102,7 @@ def repair_index(
     with contextlib.closing(Store.open(path, is_damaged=True)) as store:
         name = store.params.tokenizer
         family = family_of(store.params, splitter(name, tokenizer) if name else None)
+        store.use_orders(BandOrders(store.params.cut))
         workers = choose_workers(workers)
         return _repaired(store, family, lock_timeout=lock_timeout, workers=workers)
 

@@ -248,6 +248,10 @@ class Database(ABC):
         Readers go on with what they see.
         """
 
+    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+        """Return whether :meth:`complete_bands` has nothing to do."""
+        return True
+
     def complete_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
         """Do what is left to do for the table ``band`` once rows are in it."""
 

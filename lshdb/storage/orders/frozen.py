@@ -11,16 +11,15 @@ which rows came before it, too. And the last of its rows that counts is looked u
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.params.bucket_layout import (
-    CONTENT_BAND,
     bands_of,
     key_ranges,
-    keys_from,
     range_of_band,
 )
 from lshdb.storage.orders.order_file import (
@@ -40,8 +39,6 @@ __all__ = ["CommittedRows", "Cover", "OrderFolder", "covering"]
 
 MOST_SORTED = 2_048
 """Rows that no file covers and that are sorted in memory, once for a state."""
-_READ_ENTRIES = 2**20
-"""Of an order that is read from one end to the other; 16 MiB."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
 
@@ -206,18 +203,6 @@ class Cover:
         yield from key_ranges(bands=self._banding.n_orders - 1, parts=1 + self._n_signatures // n)
 
 
-def _postings(file: OrderFile, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
-    for order, band in enumerate([*range(file.n_orders - 1), CONTENT_BAND]):
-        for start in range(0, file.n, _READ_ENTRIES):
-            stop = min(start + _READ_ENTRIES, file.n)
-            buckets, ids = file.part(order, start, stop)
-            keys = keys_from(band, buckets)
-            if first > file.name.first or last < file.name.last:
-                inside = (ids >= first) & (ids < last)
-                keys, ids = keys[inside], ids[inside]
-            yield keys, ids
-
-
 class OrderFolder:
     """The orders of an open index.
 
@@ -234,6 +219,8 @@ class OrderFolder:
         Files that are not used, and why.
     refused : set of OrderName
         Those files.
+    damaged : set of OrderName
+        Those of them that are of these rows, by their names.
     """
 
     def __init__(self, directory: Path, banding: Banding) -> None:
@@ -243,6 +230,7 @@ class OrderFolder:
         self._kept: tuple[str, int, Cover | None] | None = None
         self._files: dict[OrderName, OrderFile] = {}
         self.refused: set[OrderName] = set()
+        self.damaged: set[OrderName] = set()
 
     def cover(self, rows: CommittedRows) -> Cover | None:
         """Return the orders of a state; None where SQL must answer."""
@@ -259,36 +247,10 @@ class OrderFolder:
         self.faults.append(str(error))
         if isinstance(error, DamagedOrderError):
             self.refused.add(error.file.name)  # its rows are sorted again
+            self.damaged.add(error.file.name)
         kept = self._kept
         if kept is not None and kept[2] is cover:
             self._kept = (*kept[:2], None)
-
-    def postings(
-        self, rows: CommittedRows, first: int, last: int
-    ) -> Iterator[tuple[Ids, Ids]] | None:
-        """Return the postings of some signatures, in order of bucket key, and then of signature.
-
-        Parameters
-        ----------
-        rows : CommittedRows
-        first, last : int
-            The first signature and the one behind the last.
-
-        Returns
-        -------
-        iterator of (keys, signature_ids), or None
-            In blocks, from one file; None if no file covers all of them, or it is damaged. The file
-            is read twice, and the iterator raises OSError and ValueError as it does.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read.
-        """
-        for file in self.files(rows):
-            if file.name.first <= first and last <= file.name.last:
-                return _postings(file, first, last) if file.crc32() == file.name.crc else None
-        return None
 
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""
@@ -314,11 +276,18 @@ class OrderFolder:
                 break
             except (OSError, ValueError) as error:
                 self.refused.add(name)
+                self.damaged.add(name)
                 self.faults.append(str(error))
                 break
             opened.append(file)
         self._files = {file.name: file for file in opened}
         return opened
+
+    def damaged_files(self) -> Iterator[OrderFile]:
+        """Yield the damaged files that can still be opened."""
+        for name in sorted(self.damaged):
+            with contextlib.suppress(OSError, ValueError):
+                yield OrderFile(self.directory, name, self.banding)
 
     def _own(self, names: list[OrderName], rows: CommittedRows) -> list[OrderName]:
         """Return the names of orders that were made of these rows, as far as names say it."""

@@ -93,6 +93,7 @@ class Writer:
         self._usable = False
         self.began_empty = False
         self._began: int | None = None
+        self._has_unsorted = self._lacks_indexes = False
         self._sorted: SortedRows | None = None
         self._sorting: Task[SortedRows | None, Frozen] | None = None
         self._process = Process()
@@ -130,6 +131,12 @@ class Writer:
             if self._needs_signatures or snapshot.has_signatures:
                 snapshot.check_row_files(is_writer=True)
             self._began = snapshot.n_signatures
+            self._has_unsorted = bool(
+                self._needs_signatures and self._began and not snapshot.postings.are_frozen
+            )
+            self._lacks_indexes = not store.database.has_indexed_bands(
+                self._connection, store.params.bands
+            )
             self.began_empty = self._began == 0
             self.codec = snapshot.codec
             if snapshot.has_signatures:
@@ -351,16 +358,14 @@ class Writer:
         self.end_sorting()
         ready = self._take_sorted()
         self._store.freeze(begun=self._began, ready=ready, workers=workers)
-        if self._store.database.serves_hosts:
+        if self._lacks_indexes:
             bands = self._store.params.bands
             self.run(lambda transaction: transaction.complete_bands(bands))
 
     def sort_left(self) -> None:
         """Sort the rows that an earlier writer has left: contents are looked up in orders."""
-        with self._store.reading() as snapshot:
-            if not snapshot.n_signatures or snapshot.postings.are_frozen:
-                return
-        self._store.freeze()
+        if self._has_unsorted:
+            self._store.freeze()
 
     def sort_meanwhile(self, beside: Workers) -> None:
         """Begin to sort the rows of an add that goes on, for its readers, and to empty the log.

@@ -70,6 +70,9 @@ _BAND_COLUMNS_SQL = (
     "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass('band') "
     "AND NOT attisdropped AND attname ~ '^b[0-9]+$'"
 )
+_STORED_BANDS_SQL = (
+    "SELECT count(*) FROM regexp_matches(pg_get_viewdef('posting'::regclass), 'AS bucket', 'g')"
+)
 _BAND_INDEXES_SQL = (
     "SELECT attname::text FROM pg_index JOIN pg_attribute "
     "ON attrelid = indrelid AND attnum = indkey[0] WHERE indrelid = to_regclass('band')"
@@ -248,15 +251,27 @@ class PostgresDatabase(Database):
     def widen_bands(self, connection: Connection, bands: int) -> None:
         """Add the columns that are missing: for as long as that takes, readers wait."""
         driver = _driver(connection)
+        present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
         for name in band_columns(bands):
-            driver.execute(f"ALTER TABLE band ADD COLUMN IF NOT EXISTS {name} integer".encode())
+            if name not in present:  # to alter a table waits for all who read it
+                driver.execute(f"ALTER TABLE band ADD COLUMN {name} integer".encode())
 
     def remake_bands(self, connection: Connection, bands: int) -> None:
         """Delete all rows, which who began before still sees; columns that are too many stay."""
         from lshdb.storage.tables.band_schema import make_views
 
-        _driver(connection).execute("DELETE FROM band")
-        make_views(connection, bands, or_replace=True)
+        driver = _driver(connection)
+        driver.execute("DELETE FROM band")
+        (stored,) = driver.execute(_STORED_BANDS_SQL).fetchone() or (0,)
+        if stored != bands:  # to replace a view waits for all who read it
+            make_views(connection, bands, or_replace=True)
+
+    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+        """Return whether each column has an index, and none is too many."""
+        driver, columns = _driver(connection), set(band_columns(bands))
+        present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
+        indexed = {name for (name,) in driver.execute(_BAND_INDEXES_SQL)}
+        return present == columns <= indexed
 
     def complete_bands(self, connection: Connection, bands: int) -> None:
         """Drop columns that are too many, and index the others."""

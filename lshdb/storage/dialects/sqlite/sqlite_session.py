@@ -133,8 +133,17 @@ class SqliteSession(Session):
         return [[column[place] for place in left] for column in columns]
 
     def insert_bands(self, columns: Sequence[str], rows: NDArray[np.int64]) -> None:
-        """Insert rows as those of any table."""
-        self.insert_columns(BAND_TABLE, columns, rows.T.tolist())
+        """Insert many rows a statement: 1.1 us a row of 16 bands.
+
+        Laid out as pages they take 1.6 us, and by executemany 2.
+        """
+        step = PARAMETERS_A_STATEMENT // len(columns)
+        into = f"OR FAIL INTO {BAND_TABLE}"
+        whole = _insertion(into, columns, step)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            statement = whole if len(part) == step else _insertion(into, columns, len(part))
+            self._connection.execute(statement, part.reshape(-1).tolist())
 
     @functools.cached_property
     def stages(self) -> bool:
