@@ -1,4 +1,4 @@
-"""Keys sorted on disk, as NumPy sorts them, and pairs counted as a dictionary counts them."""
+"""Pairs are counted as a dictionary counts them."""
 
 from __future__ import annotations
 
@@ -13,56 +13,9 @@ import pytest
 
 from lshdb import DatabaseError, LshdbError
 from lshdb.disksort import sorted_numbers
-from lshdb.disksort.sorted_numbers import MOST_SIGNATURES, KeyColumns, PairTally
+from lshdb.disksort.sorted_numbers import MOST_SIGNATURES, PairTally
 
 pytestmark = pytest.mark.fast
-
-
-@pytest.mark.parametrize("memory", [300, 2_000, 2**20])
-@pytest.mark.parametrize("n", [1, 7, 1000])
-def test_keys_come_back_in_order_whatever_the_memory(
-    n: int, memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sorted_numbers, "_READ_KEYS", 64)
-    rng = np.random.default_rng(n + memory)
-    keys = rng.integers(-(2**63), 2**63, size=(n, 3))
-    keys[:, 1] = rng.integers(0, 3, size=n)  # a few large buckets
-    keys[:, 2] = 5
-    columns: list[list[tuple[int, int]]] = [[], [], []]
-    with KeyColumns(tmp_path, n, 3, memory=memory) as stored:
-        for first in range(0, n, 100):
-            stored.put(first, keys[first : first + 100])
-        assert list(tmp_path.iterdir()) == []
-        largest = 0
-        column = 0
-        for part, ids in stored.in_order():
-            largest = max(largest, len(part))
-            if len(columns[column]) == n:
-                column += 1
-            columns[column] += zip(part.tolist(), ids.tolist(), strict=True)
-            assert (np.diff(part) >= 0).all()
-    for column, pairs in enumerate(columns):
-        assert [key for key, _ in pairs] == sorted(keys[:, column].tolist())
-        assert sorted(pairs) == sorted(zip(keys[:, column].tolist(), range(n), strict=True))
-    if n == 1000 and memory == 2_000:
-        assert largest >= n / 3  # a key that many share is not divided
-        assert len(columns[0]) == n
-
-
-def test_reads_and_writes_that_do_a_part_are_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = np.random.default_rng(1).integers(-(2**63), 2**63, size=(50, 2))
-    read, write = os.pread, os.pwrite
-    monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 13), place))
-    monkeypatch.setattr(os, "pwrite", lambda file, data, place: write(file, data[:11], place))
-    with KeyColumns(tmp_path, 50, 2, memory=2**20) as stored:
-        stored.put(0, keys)
-        columns = [part.tolist() for part, _ in stored.in_order()]
-        assert columns == np.sort(keys, axis=0).T.tolist()
-        os.truncate(stored._file.fileno(), 100)
-        with pytest.raises(OSError, match="lost some of its bytes"):
-            list(stored.in_order())
 
 
 def counted(tally: PairTally) -> dict[tuple[int, int], int]:
@@ -73,6 +26,23 @@ def counted(tally: PairTally) -> dict[tuple[int, int], int]:
             assert (id1, id2) > before
             counts_of_pairs[before := (id1, id2)] = count
     return counts_of_pairs
+
+
+def test_reads_and_writes_that_do_a_part_are_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pread, os.pwrite
+    monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 13), place))
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: write(file, data[:11], place))
+    ids = np.arange(5000)
+    with PairTally(5001, memory=0) as tally:
+        tally.put(ids, ids + 1)
+        tally.put(ids[::7], ids[::7] + 1)
+        assert counted(tally) == {(id, id + 1): 1 + (id % 7 == 0) for id in range(5000)}
+    with PairTally(5001, memory=0) as tally:
+        tally.put(ids, ids + 1)
+        assert tally._file is not None
+        os.truncate(tally._file.fileno(), 100)
+        with pytest.raises(DatabaseError, match="temporary file"):
+            counted(tally)
 
 
 @pytest.mark.parametrize("memory", [0, 100_000, 10**9])

@@ -331,4 +331,4 @@ def test_a_wrong_table_names_those_that_there_are(index: Index) -> None:
         assert hidden not in hint
     with pytest.raises(QueryError) as raised:
         index.sql("SELECT * FROM qqq")
-    assert str(raised.value.hint).startswith("tables and views: batch")
+    assert str(raised.value.hint).startswith("tables and views: band, batch, ")
