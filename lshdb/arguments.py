@@ -40,6 +40,7 @@ __all__ = [
     "lone_surrogate",
     "parse_moment",
     "plain_number",
+    "printable",
     "refuse_url",
     "validate_body",
 ]
@@ -321,3 +322,17 @@ def lone_surrogate(text: str) -> int | None:
     except UnicodeEncodeError as error:
         return error.start
     return None
+
+
+def printable(text: str) -> str:
+    """Return the text with every character that does not print as an escape; for file names."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that os.fsdecode could not decode
+        return f"\\x{code - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

@@ -34,9 +34,9 @@ HEAVY = {
 DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
-    "shingling", "params", "kernel", "signatures", "disksort", "storage", "documents", "ingest",
-    "search", "clusters", "maintain", "exchange", "dataset", "spark", "advice", "pages", "report",
-    "plot", "serve", "cli",
+    "shingling", "params", "kernel", "signatures", "files", "disksort", "storage", "documents",
+    "ingest", "search", "clusters", "maintain", "exchange", "dataset", "spark", "advice", "pages",
+    "report", "plot", "serve", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
 APART = ("documents", "maintain")

@@ -168,7 +168,7 @@ def write_to(
     if path in _STANDARD_OUTPUT:
         return
     if not _is_stream(path):
-        from lshdb.documents.io.whole_files import check_file_place
+        from lshdb.files.whole_files import check_file_place
 
         check_file_place(path, overwrite=True)
         if os.path.exists(os.path.join(os.path.dirname(path), "index.toml")):
@@ -642,7 +642,7 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
     """Open a device, a pipe or the like; anything else becomes a file when it is whole."""
     if _is_stream(path):
         return open(path, "ab")  # /dev/stderr may be a file, which must not begin anew
-    from lshdb.documents.io.whole_files import whole_file
+    from lshdb.files.whole_files import whole_file
 
     return whole_file(path, compression=_endings(path)[1], overwrite=True)
 

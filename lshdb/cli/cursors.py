@@ -19,7 +19,7 @@ import click
 from lshdb import Index
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, flush_output, note, print_listing
-from lshdb.disksort.descriptors import sync_file
+from lshdb.files.descriptors import sync_file
 
 __all__ = ["advance_option", "advancing", "command"]
 

@@ -4,7 +4,7 @@
 
 Each file is read and written as a stream, in the format that it has
 (``documents/formats/passthrough.py``), and appears at its place when it is whole
-(``documents/io/whole_files.py``). Whatever can be refused is refused before the first file is
+(``files/whole_files.py``). Whatever can be refused is refused before the first file is
 written: outputs that exist or are inputs, formats that cannot be written, and files of which no
 record is in the index.
 
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arguments import check_folder_name, refuse_url
+from lshdb.arguments import check_folder_name, printable, refuse_url
 from lshdb.arrays import distinct
 from lshdb.clusters.deduplication import (
     Decision,
@@ -45,7 +45,10 @@ from lshdb.clusters.deduplication import (
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents import check_document_limit
-from lshdb.documents.document import Fields, printable, shown_paths
+from lshdb.documents.document import (
+    Fields,
+    shown_paths,
+)
 from lshdb.documents.formats.passthrough import (
     MARKS,
     JsonLines,
@@ -59,7 +62,6 @@ from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.source import STDIN, Source
 from lshdb.documents.io.sources import find_sources, open_single
-from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.documents.read import refuse_useless
 from lshdb.documents.registry import (
     BY_COMPRESSION,
@@ -71,6 +73,7 @@ from lshdb.documents.registry import (
 )
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.files.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.handle import Handle
 from lshdb.search.agreement import check_agreement
 from lshdb.search.loss import PairCount

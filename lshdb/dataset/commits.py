@@ -30,7 +30,6 @@ import orjson
 
 from lshdb.dataset.dataset_tables import COMMITS, FORMAT, NAMES, RANGE, arrow_schema, load_delta
 from lshdb.dataset.table_files import NewFile
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     DamageError,
     DatabaseError,
@@ -39,6 +38,7 @@ from lshdb.errors import (
     IndexNotFoundError,
     LockedError,
 )
+from lshdb.files.descriptors import sync_file
 from lshdb.params.index_params import FORMAT as INDEX_FORMAT
 from lshdb.params.index_params import refuse_format
 from lshdb.storage.tables.records import as_timestamp, timestamp

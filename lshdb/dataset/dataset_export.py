@@ -19,10 +19,10 @@ from lshdb.dataset.commits import Change, Dataset
 from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
 from lshdb.dataset.table_files import NewFile, TableWriter
 from lshdb.exchange.exporter import exported_postings, exported_rows
+from lshdb.files.descriptors import sync_directory
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError
+from lshdb.files.descriptors import sync_file
 
 __all__ = ["NewFile", "TableWriter", "arrow_blocks", "described_file"]
 

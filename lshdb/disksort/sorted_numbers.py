@@ -20,8 +20,8 @@ from typing import IO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.descriptors import read_at, write_at
 from lshdb.errors import DatabaseError, LshdbError
+from lshdb.files.descriptors import read_at, write_at
 
 __all__ = ["MOST_SIGNATURES", "PairTally"]
 

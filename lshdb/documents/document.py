@@ -22,7 +22,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias
 
-from lshdb.arguments import lone_surrogate, validate_body
+from lshdb.arguments import lone_surrogate, printable, validate_body
 from lshdb.documents.rejected import Rejected
 from lshdb.errors import InputError, ParameterError
 
@@ -46,7 +46,6 @@ __all__ = [
     "json_fields",
     "json_kind",
     "missing_fields",
-    "printable",
     "shown_names",
     "shown_paths",
     "system_reason",
@@ -421,20 +420,6 @@ class SeenFields:
 _NAMES_SHOWN = 8
 _PATHS_SHOWN = 4
 _NAME_WIDTH = 40
-
-
-def printable(text: str) -> str:
-    """Return the text with every character that does not print as an escape; for file names."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that os.fsdecode could not decode
-        return f"\\x{code - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def shown_names(names: Iterable[str]) -> str:

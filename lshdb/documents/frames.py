@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from lshdb.arguments import printable
 from lshdb.arrays import np
 from lshdb.documents.blocks import DocumentStream, Item
 from lshdb.documents.document import (
@@ -28,7 +29,6 @@ from lshdb.documents.document import (
     BrokenSourceError,
     Fields,
     SeenFields,
-    printable,
     shown_names,
 )
 from lshdb.documents.values import json_value

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
 from lshdb.exchange.tables import FORMATS, TABLES, Table, tables_of
+from lshdb.files.own_files import open_given
 from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.dialects import DatabasePlace
-from lshdb.storage.place.own_files import open_given
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, FormatError, InputError, LshdbError, system_hint
 from lshdb.exchange.tables import MORE_TABLES, TABLES
-from lshdb.storage.place.own_files import open_given
+from lshdb.files.descriptors import sync_file
+from lshdb.files.own_files import open_given
 
 __all__ = [
     "FIELD_FORMAT",

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
+from lshdb.files.descriptors import sync_directory
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
 from lshdb.maintain.repair import ASIDE, remove_rebuilt
@@ -45,7 +46,10 @@ from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.place.consistency import compare_description
 from lshdb.storage.place.copy import at_rest, transfer_rows
 from lshdb.storage.place.creation import make_tables
-from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.place.directory import (
+    Description,
+    IndexDirectory,
+)
 from lshdb.storage.rowfiles.generations import Generation, generation_of, is_generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store

@@ -465,7 +465,7 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> None:
     """
     from matplotlib import rc_context
 
-    from lshdb.documents.io.whole_files import whole_file
+    from lshdb.files.whole_files import whole_file
 
     ending = check_place(path, overwrite=overwrite)
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(
@@ -488,7 +488,7 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
     LshdbError
         A file is there, the folder around it is not, or matplotlib is not installed.
     """
-    from lshdb.documents.io.whole_files import check_file_place
+    from lshdb.files.whole_files import check_file_place
 
     _figure_class()
     ending = Path(path).suffix.lower().removeprefix(".")

@@ -1,6 +1,6 @@
 """Write a report to a file, to a folder of pages, or into a pipe.
 
-A file appears when it is whole (``documents/io/whole_files.py``). A folder is made as
+A file appears when it is whole (``files/whole_files.py``). A folder is made as
 ``.NAME.lshdb-part`` beside its place and renamed. One that is there is replaced only if it may be,
 and only if it holds pages of a report and nothing else. A pipe or a device gets the page as it is
 made. After an error or an interrupt nothing is left.
@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from lshdb.arguments import check_folder_name, refuse_url
-from lshdb.disksort.descriptors import sync_file
-from lshdb.documents.document import printable
-from lshdb.documents.io.whole_files import check_target, require_folder_of, whole_file
+from lshdb.arguments import check_folder_name, printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
-from lshdb.storage.place.directory import sync_directory
+from lshdb.files.descriptors import sync_directory, sync_file
+from lshdb.files.whole_files import check_target, require_folder_of, whole_file
 
 __all__ = ["check_place", "makes_folder", "write_page", "written_file", "written_folder"]
 

@@ -30,6 +30,7 @@ from lshdb.errors import (
     LshdbError,
     SignaturesElsewhereError,
 )
+from lshdb.files.process import Process, leave_open
 from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
@@ -40,7 +41,6 @@ from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.process import Process, leave_open
 from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
     Generation,

@@ -14,7 +14,7 @@ import pytest
 
 from lshdb import Index
 from lshdb.cli import _parquet
-from lshdb.documents.io.whole_files import whole_file
+from lshdb.files.whole_files import whole_file
 from tests.cli.conftest import BASE, DOCUMENTS, NEAR_SIMILARITY, Run, jsonl
 
 ODD = 'tab\there\nline\\back\r\x1b[31mred\x9b\u202e"quote",comma'

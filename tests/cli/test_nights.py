@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from lshdb.documents.io import whole_files
+from lshdb.files import whole_files
 from tests.brute import brute_pairs
 from tests.cli.conftest import ROOT, Run, environment
 

@@ -355,7 +355,7 @@ def test_a_file_that_breaks_off_leaves_no_half_of_it(index: Index, tmp_path: Pat
 KILLED = """
 import os, signal, sys
 from lshdb import Index
-import lshdb.documents.io.whole_files as whole_files
+import lshdb.files.whole_files as whole_files
 whole_files.sync_file = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
 Index.open(sys.argv[1]).dedup_files([sys.argv[2]], sys.argv[3])
 """
@@ -375,7 +375,7 @@ def test_a_killed_writer_leaves_no_file_and_is_no_obstacle(index: Index, tmp_pat
 
 
 def test_two_processes_do_not_write_one_output(index: Index, tmp_path: Path) -> None:
-    from lshdb.documents.io.whole_files import whole_file
+    from lshdb.files.whole_files import whole_file
 
     (tmp_path / "all.jsonl").write_bytes(json_lines(ROWS))
     target = str(tmp_path / "out.jsonl")

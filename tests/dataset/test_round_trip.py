@@ -24,7 +24,7 @@ from lshdb import (
 )
 from lshdb.dataset.commits import Dataset
 from lshdb.dataset.dataset_tables import COMMITS, NAMES, RANGE, posting_shift
-from lshdb.storage.place.own_files import OWN_FOLDERS
+from lshdb.files.own_files import OWN_FOLDERS
 from tests.answers import answers, lively_index
 from tests.children.databases import child_path
 from tests.exchange.test_exchange import stored

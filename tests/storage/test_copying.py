@@ -146,7 +146,7 @@ def test_rows_are_copied_in_blocks_where_the_system_does_not(
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    monkeypatch.setattr("lshdb.disksort.descriptors._BLOCK_BYTES", 1001)
+    monkeypatch.setattr("lshdb.files.descriptors._BLOCK_BYTES", 1001)
     index.copy(tmp_path / "copy")
     both = [(tmp_path / name / "signatures.npy").read_bytes() for name in ("a", "copy")]
     assert both[0] == both[1]

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, IndexExistsError, LshdbError
+from lshdb.files.own_files import foreign_names, open_folder
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.place.own_files import foreign_names, open_folder
 from tests.children.databases import child_path
 
 DOCUMENTS = [(f"key{number}", f"some words of text {number} and more") for number in range(9)]

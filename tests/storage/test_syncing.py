@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from lshdb.disksort.descriptors import sync_file
+from lshdb.files.descriptors import sync_file
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 
 FULL = 51

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lshdb.arguments import printable
 from lshdb.documents.blocks import DocumentBlock, Item
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
@@ -40,7 +41,6 @@ from lshdb.documents.document import (
     Rejected,
     SeenFields,
     missing_fields,
-    printable,
     validate_body,
     validate_key,
 )

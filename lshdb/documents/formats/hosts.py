@@ -15,8 +15,13 @@ import itertools
 from collections.abc import Iterator
 from operator import itemgetter
 
+from lshdb.arguments import printable
 from lshdb.disksort.sorted_rows import Scratch
-from lshdb.documents.document import Document, Rejected, printable, validate_key
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+    validate_key,
+)
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 from lshdb.shingling import split_url
 

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lshdb.documents.document import printable
+from lshdb.arguments import printable
 from lshdb.documents.formats.objects import NoDocumentError
 from lshdb.documents.io.streams import load_decompressor
 

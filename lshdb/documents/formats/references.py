@@ -33,12 +33,12 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from lshdb.arguments import printable
 from lshdb.documents.document import (
     REFERENCE_FIELDS,
     BrokenSourceError,
     Document,
     Rejected,
-    printable,
 )
 from lshdb.documents.formats.objects import JOINT, NoDocumentError, Records
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines

@@ -36,13 +36,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.descriptors import read_at
+from lshdb.arguments import printable
 from lshdb.documents.blocks import DocumentBlock, Item
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
     BrokenSourceError,
     Fields,
-    printable,
     system_reason,
     validate_key,
 )
@@ -51,6 +50,7 @@ from lshdb.documents.io.streams import TooLong, split_lines
 from lshdb.documents.registry import BY_COMPRESSION
 from lshdb.documents.written_keys import LONGEST_KEY_LINES, json_key, unescaped
 from lshdb.errors import InputError
+from lshdb.files.descriptors import read_at
 
 __all__ = [
     "NO_KEY",

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lshdb.documents.document import printable
+from lshdb.arguments import printable
 from lshdb.errors import InputError
 
 if TYPE_CHECKING:

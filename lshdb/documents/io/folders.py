@@ -29,7 +29,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lshdb.documents.document import printable, system_reason
+from lshdb.arguments import printable
+from lshdb.documents.document import system_reason
 from lshdb.documents.registry import BY_COMPRESSION, BY_EXTENSION, FORMATS, by_name
 from lshdb.errors import ParameterError
 

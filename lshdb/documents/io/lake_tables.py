@@ -23,7 +23,8 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from lshdb.documents.document import printable, system_reason
+from lshdb.arguments import printable
+from lshdb.documents.document import system_reason
 from lshdb.documents.io.folders import FoundFile, WalkCounts
 
 __all__ = ["is_delta_table", "without_stale_files"]

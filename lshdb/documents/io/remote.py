@@ -16,7 +16,7 @@ import os
 import re
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from lshdb.documents.document import printable
+from lshdb.arguments import printable
 from lshdb.errors import InputError
 
 __all__ = ["RemoteFile", "find_remote", "is_remote", "open_remote"]

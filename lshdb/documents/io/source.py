@@ -6,7 +6,7 @@ import os
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 
-from lshdb.documents.document import printable
+from lshdb.arguments import printable
 from lshdb.documents.registry import FORMATS, HEAD, Format, Look, by_name, look_at
 
 __all__ = ["STDIN", "Source"]

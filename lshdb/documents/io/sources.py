@@ -37,7 +37,11 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
-from lshdb.documents.document import BrokenSourceError, printable, system_reason
+from lshdb.arguments import printable
+from lshdb.documents.document import (
+    BrokenSourceError,
+    system_reason,
+)
 from lshdb.documents.io.dataset_folders import without_descriptions
 from lshdb.documents.io.folders import (
     FoundFile,

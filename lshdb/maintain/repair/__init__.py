@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.files.descriptors import sync_directory
+from lshdb.files.own_files import foreign_names, open_folder
 from lshdb.maintain.check import Finding, check_index
 from lshdb.maintain.check.signature_checks import order_findings
 from lshdb.maintain.repair.evidence import find_generation
@@ -38,9 +40,8 @@ from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.place.consistency import state_is_sound
 from lshdb.storage.place.copy import replace_database
-from lshdb.storage.place.directory import IndexDirectory, sync_directory
+from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.place.own_files import foreign_names, open_folder
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.disksort.descriptors import sync_file
+from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.maintain.repair.evidence import (
     Evidence,
     Text,
@@ -30,7 +30,6 @@ from lshdb.maintain.repair.evidence import (
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
-from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.tables.bodies import plain_tokens, plain_vector
 from lshdb.storage.tables.records import (

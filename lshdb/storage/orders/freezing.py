@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.disksort.descriptors import read_at, write_at
+from lshdb.files.descriptors import read_at, write_at
 from lshdb.params.order_layout import HEADER_BYTES, OrderLayout
 from lshdb.storage.orders.frozen import MOST_SORTED, CommittedRows, OrderFolder, covering
 from lshdb.storage.orders.order_file import (

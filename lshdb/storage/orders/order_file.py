@@ -32,10 +32,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
+from lshdb.files.descriptors import copy_range, read_at, sync_directory, sync_file, write_at
+from lshdb.files.own_files import new_file, open_file
 from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
-from lshdb.storage.place.directory import sync_directory
-from lshdb.storage.place.own_files import new_file, open_file
 from lshdb.storage.rowfiles.layouts import npy_header
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ import orjson
 from lshdb import __version__
 from lshdb.arguments import check_folder_name
 from lshdb.cancel import on_interruption
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     DatabaseError,
     IndexExistsError,
@@ -41,13 +40,18 @@ from lshdb.errors import (
     ParameterError,
     system_hint,
 )
+from lshdb.files.descriptors import sync_directory, sync_file
+from lshdb.files.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
+from lshdb.files.process import Process
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
 from lshdb.storage.dialects.database_urls import hide_passwords
-from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory, utf8_path
+from lshdb.storage.place.directory import (
+    Description,
+    IndexDirectory,
+    utf8_path,
+)
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.place.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
-from lshdb.storage.process import Process
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.records import row_checksum, timestamp

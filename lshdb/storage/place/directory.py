@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from lshdb.arguments import FILE_ENDINGS
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     FormatError,
     IndexNotFoundError,
@@ -21,10 +20,11 @@ from lshdb.errors import (
     ParameterError,
     system_hint,
 )
+from lshdb.files.descriptors import sync_directory, sync_file
+from lshdb.files.own_files import open_file
 from lshdb.storage.dialects.database_urls import DatabasePlace
-from lshdb.storage.place.own_files import open_file
 
-__all__ = ["Description", "IndexDirectory", "read_toml", "sync_directory", "utf8_path"]
+__all__ = ["Description", "IndexDirectory", "read_toml", "utf8_path"]
 
 
 _LONGEST = 16 * 2**20
@@ -314,15 +314,6 @@ def utf8_path(path: Path) -> Path:
             f"the path {name} is not valid UTF-8", hint="give the index another name"
         ) from None
     return path
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        sync_file(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _typed(data: dict[str, Any], name: str, expected: type) -> Any:

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lshdb.arguments import check_seconds
-from lshdb.disksort.descriptors import sync_file, write_at
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
-from lshdb.storage.place.own_files import UnfitFileError, open_file
-from lshdb.storage.process import Process
+from lshdb.files.descriptors import sync_file, write_at
+from lshdb.files.own_files import UnfitFileError, open_file
+from lshdb.files.process import Process
 from lshdb.storage.tables.records import timestamp
 
 __all__ = ["WriterLock"]

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import DamageError, SignaturesElsewhereError, TextNotStoredError
+from lshdb.files.descriptors import sync_directory
 from lshdb.storage.dialects.base import Database
-from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.layouts import Block, RowLayout, StoredBlock, block_rows, extend_blocks
 from lshdb.storage.rowfiles.row_file import RowFile
 

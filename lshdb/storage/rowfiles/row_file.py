@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lshdb.arrays import distinct, np
-from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.errors import DamageError, LshdbError, system_hint
-from lshdb.storage.place.own_files import open_file
+from lshdb.files.descriptors import copy_range, read_at, sync_file, write_at
+from lshdb.files.own_files import open_file
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 
 if TYPE_CHECKING:

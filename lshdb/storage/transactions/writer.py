@@ -25,10 +25,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
+from lshdb.files.process import Process, leave_open
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.process import Process, leave_open
 from lshdb.storage.store import Frozen, Store
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction

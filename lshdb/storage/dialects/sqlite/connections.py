@@ -41,9 +41,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, DatabaseError, LshdbError
-from lshdb.storage.process import Process
+from lshdb.files.descriptors import sync_file
+from lshdb.files.process import Process
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase

@@ -31,6 +31,7 @@ from lshdb.errors import (
     ParameterError,
     system_hint,
 )
+from lshdb.files.own_files import UnfitFileError, refuse_unfit
 from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.sqlite.connections import (
@@ -48,7 +49,6 @@ from lshdb.storage.dialects.sqlite.connections import (
 )
 from lshdb.storage.dialects.sqlite.sqlite_session import SqliteSession
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
-from lshdb.storage.place.own_files import UnfitFileError, refuse_unfit
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -22,12 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from lshdb.arguments import refuse_url
-from lshdb.disksort.descriptors import sync_file
-from lshdb.documents.document import printable
+from lshdb.arguments import printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
-from lshdb.storage.place.directory import sync_directory
-from lshdb.storage.place.own_files import UnfitFileError, open_file, refuse_unfit
+from lshdb.files.descriptors import sync_directory, sync_file
+from lshdb.files.own_files import UnfitFileError, open_file, refuse_unfit
 
 __all__ = [
     "STDOUT",

@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from pathlib import Path
 
-__all__ = ["copy_range", "read_at", "sync_file", "write_at"]
+__all__ = ["copy_range", "read_at", "sync_directory", "sync_file", "write_at"]
 
 _BLOCK_BYTES = 2**20
 _CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
@@ -88,3 +89,12 @@ def sync_file(descriptor: int, *, data_only: bool = False) -> None:
         os.fdatasync(descriptor)
     else:
         os.fsync(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
