@@ -627,7 +627,8 @@ class Store:
                 if not isinstance(error, SignaturesElsewhereError):
                     raise DamageError(
                         f"the {file.what} {missing} is not there",
-                        hint="put it back, or restore the index from a copy",
+                        hint="put it back, or restore the index from a copy; if texts are stored, "
+                        "lshdb check --repair makes the signatures again",
                     ) from error
                 self._absent = missing
             self.check_banding(snapshot)

@@ -94,7 +94,7 @@ def check_index(
     """
     steps: list[tuple[str, _Step]] = [("count", count_findings)]
     if quick:
-        steps += [("signatures", partial(block_findings, first_only=True))]
+        steps += [("signatures", partial(block_findings, is_quick=True))]
     else:
         steps = [
             ("database", integrity_findings),

@@ -20,6 +20,7 @@ __all__ = ["Finding", "counted", "documents_affected", "notes"]
 
 
 _KEYS_NAMED = 3
+_FILES_NAMED = 3
 _REPAIR = "run lshdb check --repair, or restore the index from a copy"
 _ADVICE = {
     "database": f"{_REPAIR}; check the disk, as others of its files may be damaged",
@@ -108,6 +109,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
         )
     if not quick:
         yield from _unassigned(snapshot)
+    yield from _later_headers(store, snapshot)
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {file.path.name for file in snapshot.generation.files}
     own |= set(store.database.file_names)
@@ -122,9 +124,35 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
                 f"{snapshot.n_signatures - 1}: answers are the same, and take longer; the next "
                 "add, or lshdb compact, makes it"
             )
-    for entry in sorted(store.directory.path.iterdir()):
-        if entry.name not in own:
-            yield f"{entry} is not a file of the index; nothing reads it"
+    foreign = sorted(path for path in store.directory.path.iterdir() if path.name not in own)
+    if len(foreign) <= _FILES_NAMED:
+        yield from (f"{path} is not a file of the index; nothing reads it" for path in foreign)
+    else:
+        names = ", ".join(path.name for path in foreign[:_FILES_NAMED])
+        yield (
+            f"{len(foreign)} files in {store.directory.path} are not files of the index; "
+            f"nothing reads them: {names}, ..."
+        )
+
+
+def _later_headers(store: Store, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what the next write will put back: headers of rows that no commit has.
+
+    A header is written after its commit: if it is still ahead of a newer state, no commit has its
+    rows.
+    """
+    if not snapshot.has_signatures:
+        return
+    for file in snapshot.generation.files:
+        if snapshot.is_behind(file):
+            with store.reading() as newest:
+                is_later = newest.generation.name == snapshot.generation.name
+                if is_later and newest.is_behind(file):
+                    yield (
+                        f"the header of the {file.what} {file.path} counts more rows than the "
+                        "database, as after a restore: what the database does not have is gone, "
+                        "and the next write takes its place"
+                    )
 
 
 def _unassigned(snapshot: Snapshot) -> Iterator[str]:

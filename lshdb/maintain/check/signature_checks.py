@@ -34,18 +34,21 @@ __all__ = [
 _READ_BYTES = 4 * 2**20
 
 
-def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
+def block_findings(snapshot: Snapshot, *, is_quick: bool = False) -> Iterator[Finding]:
     """Yield blocks of rows, of signatures and of vectors, whose CRC-32 is wrong.
 
     Parameters
     ----------
     snapshot : Snapshot
-    first_only : bool
-        Check only the first block, which shows whether the file is another index's.
+    is_quick : bool
+        Check only the first block of a file, which shows whether it is another index's. If its
+        header counts more rows than are committed, it may be of another history of this one, which
+        a writer would refuse: then all blocks are checked.
     """
-    which = "WHERE first_row = 0" if first_only else "ORDER BY first_row"
     for file in snapshot.generation.files:
         columns = f"first_row, n_rows, {file.layout.checksum}"
+        is_first_only = is_quick and not snapshot.is_behind(file)
+        which = "WHERE first_row = 0" if is_first_only else "ORDER BY first_row"
         blocks = snapshot.execute(f"SELECT {columns} FROM signature_block {which}").fetchall()
         yield from _file_findings(snapshot, file, blocks)
 

@@ -45,6 +45,10 @@ PIECE_BYTES = 16 * 2**20
 """Bytes of a block that are read at a time: a block of any signatures, or a part of large
 vectors."""
 _COPY_BYTES = 2**30
+_WAY_OUT = (
+    "restore the index from a copy, or let lshdb check --repair make the rows again from stored "
+    "texts"
+)
 
 
 class RowFile:
@@ -129,21 +133,21 @@ class RowFile:
             weakref.finalize(self, os.close, self._reader)
         return self._reader
 
-    def check_header(self, n_committed: int, *, is_writer: bool = False) -> int:
+    def check_header(self, n_committed: int) -> int:
         """Compare the header and the length with the database; return the header's rows.
+
+        The header may count more rows than are committed: those of a later commit, or of one that
+        a restored database does not have.
 
         Parameters
         ----------
         n_committed : int
             Rows that count in the caller's state of the database.
-        is_writer : bool
-            Whether the caller holds the writer lock. For anyone else the header may count more
-            rows, from a later commit.
 
         Raises
         ------
         DamageError
-            The file is absent, short, not an ``.npy``, or has other rows than the index.
+            The file is absent, short, not an ``.npy``, or has rows of another width or type.
         """
         header = self._read(HEADER_BYTES, 0)
         n_rows = _counted(header)
@@ -153,12 +157,6 @@ class RowFile:
                 f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has rows of "
                 f"{self.layout.n_columns} {self.layout.dtype.name} ({self.layout.dtype.str})",
                 hint="the file is damaged or belongs to another index; put the right one back",
-            )
-        if is_writer and n_rows > n_committed:
-            raise DamageError(
-                f"the header of the {self.what} {self.path} counts {n_rows} rows, "
-                f"the database {n_committed}",
-                hint="the file belongs to another index or to a later copy of this one",
             )
         self._check_length(n_committed)
         return n_rows
@@ -257,7 +255,7 @@ class RowFile:
             raise DamageError(
                 f"the {self.what} {self.path} is {size} bytes long; "
                 f"{n_committed} rows need {needed}",
-                hint="the file was cut; restore the index from a copy",
+                hint=f"the file was cut, or is older than the database; {_WAY_OUT}",
             )
 
     def row(self, signature_id: int) -> bytes:

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import distinct, np
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, LshdbWarning, warn_caller
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.bands.postings import Postings, check_ids
 from lshdb.storage.dialects.base import Answer, Session
@@ -233,7 +233,13 @@ class Snapshot(RowReader):
 
         A header is written after each commit. If it counts fewer rows than are committed, the
         writer was killed in between, or the file is an outdated copy of one that another host
-        writes. Then the rows beyond its count are compared with their CRC-32.
+        writes. Then the rows beyond its count are compared with their CRC-32. If it counts more,
+        there was a later commit, or the database was restored from a copy of an earlier moment.
+
+        Parameters
+        ----------
+        is_writer : bool
+            Whether the caller holds the writer lock, so that there can be no later commit.
 
         Raises
         ------
@@ -241,9 +247,42 @@ class Snapshot(RowReader):
             A file is damaged, or does not belong to this state.
         """
         for file in self.generation.files:
-            counted = file.check_header(self.n_signatures, is_writer=is_writer)
+            counted = file.check_header(self.n_signatures)
             if counted < self.n_signatures:
                 self._check_blocks(file, "first_row + n_rows > ? ORDER BY first_row", counted)
+            elif is_writer and counted > self.n_signatures:
+                self._take_back(file, counted)
+
+    def is_behind(self, file: RowFile) -> bool:
+        """Return whether the header of a file counts more rows than this state has."""
+        try:
+            return file.check_header(0) > self.n_signatures
+        except DamageError:
+            return False
+
+    def _take_back(self, file: RowFile, counted: int) -> None:
+        """Let the header of a file count the rows of this state again, if they are in the file.
+
+        A process that is killed meanwhile leaves the old number or the new one.
+        """
+        n_rows = f"{counted} rows, the database {self.n_signatures}"
+        try:
+            self._check_blocks(file, "first_row >= ? ORDER BY first_row", 0)
+        except DamageError as error:
+            raise DamageError(
+                f"the header of the {file.what} {file.path} counts {n_rows}, and these are not "
+                f"in it: {error.message}",
+                hint="the file belongs to another index, or to another history of this one: put "
+                "the right one back, or restore the whole index from an lshdb copy; if texts are "
+                "stored, lshdb check --repair makes the signatures again",
+            ) from error
+        file.set_header(self.n_signatures)
+        warn_caller(
+            LshdbWarning(
+                f"the header of the {file.what} {file.path} counted {n_rows}, as after a restore: "
+                "what the database does not have is gone, and the next rows take its place"
+            )
+        )
 
     def _recognise(self) -> None:
         """Tell this index's row files from another's, by the CRC-32 of their first block."""
