@@ -25,21 +25,16 @@ FIRST_OF_NIGHT = (
     "ON other.name = night.name WHERE night.add_id = changed.add_id), changed.add_id) "
     f"FROM ({LAST_ADD}) AS changed"
 )
-DISTANCE = (
-    "CASE WHEN (SELECT value FROM parameter WHERE name = 'metric') "
-    "IN ('\"hamming\"', '\"l1\"', '\"l2\"') THEN 0.0 - edge.similarity END AS distance"
-)
+DISTANCE = "CASE WHEN (SELECT is_distance FROM state) = 1 THEN {} END AS distance"
 EDGES = (
-    "SELECT document.key, other.key AS neighbor, edge.similarity, edge.method, {distance} "
-    "FROM document JOIN edge ON edge.{one} = document.signature_id "
+    "SELECT document.key, other.key AS neighbor, edge.similarity, edge.method, "
+    f"{DISTANCE.format('0.0 - edge.similarity')} FROM document "
+    "JOIN edge ON edge.{one} = document.signature_id "
     "JOIN document AS other ON other.signature_id = edge.{other}"
 )
 COPIES = (
-    "SELECT document.key, other.key AS neighbor, (SELECT CASE "
-    "WHEN value IN ('\"hamming\"', '\"l1\"', '\"l2\"') THEN 0.0 ELSE 1.0 END "
-    "FROM parameter WHERE name = 'metric') AS similarity, 'exact' AS method, (SELECT CASE "
-    "WHEN value IN ('\"hamming\"', '\"l1\"', '\"l2\"') THEN 0.0 END "
-    "FROM parameter WHERE name = 'metric') AS distance "
+    "SELECT document.key, other.key AS neighbor, (SELECT 1.0 - is_distance FROM state) "
+    f"AS similarity, 'exact' AS method, {DISTANCE.format('0.0')} "
     "FROM document JOIN document AS other ON other.signature_id = document.signature_id "
     "AND other.doc_id <> document.doc_id"
 )
@@ -75,7 +70,7 @@ def _views(is_sqlite: bool) -> dict[str, str]:
         content_hash=form.format("content_hash"), body_hash=form.format("body_hash")
     )
     both_ways = (("signature1", "signature2"), ("signature2", "signature1"))
-    edges = [EDGES.format(one=one, other=other, distance=DISTANCE) for one, other in both_ways]
+    edges = [EDGES.format(one=one, other=other) for one, other in both_ways]
     fields = (
         "json_each(kept_field.fields) AS field"
         if is_sqlite

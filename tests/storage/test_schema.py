@@ -12,11 +12,14 @@ import pytest
 from sqlalchemy import create_engine
 
 from lshdb import FormatError, Index, IndexNotFoundError
+from lshdb.params.metrics import METRICS
 from lshdb.storage.dialects import Database, DatabasePlace, database_of
+from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
 from lshdb.storage.dialects.sqlite.trust import _band_objects, own_objects
 from lshdb.storage.tables import migrations
 from lshdb.storage.tables.band_schema import make_bands
 from tests.conftest import family_corpus
+from tests.golden.make_index_families import SETTINGS, make_bodies
 from tests.postgres import PostgresUrl, fresh_schema
 
 Make = Callable[[], Path]
@@ -210,3 +213,30 @@ def test_a_reband_gives_the_table_other_columns(tmp_path: Path, place: dict[str,
             assert index.check() == []
             ((postings,),) = index.sql("SELECT count(*) FROM posting").rows
             assert postings == bands * index.stats().signatures
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_view_of_neighbors_says_what_pairs_say(
+    tmp_path: Path, place: dict[str, str], metric: str
+) -> None:
+    """Similarities and distances, of exact copies too, both ways round."""
+    settings = SETTINGS.get(metric, {})
+    bodies = make_bodies(metric) if settings else family_corpus(3)[:20]
+    with Index.create(tmp_path / "x.lshdb", metric=metric, **settings, **place) as index:
+        index.add(bodies)
+        index.update_clusters()
+        pairs = [
+            (*keys, pair.similarity, pair.method, pair.distance)
+            for pair in index.pairs()
+            for keys in ((pair.key1, pair.key2), (pair.key2, pair.key1))
+        ]
+        statement = "SELECT key, neighbor, similarity, method, distance FROM neighbor"
+        rows = sorted(tuple(row) for row in index.sql(statement).rows)
+    assert rows == sorted(pairs)
+    assert pairs
+    assert {pair[-1] is not None for pair in pairs} == {METRICS[metric].is_distance}
+
+
+def test_no_statement_of_the_schema_names_a_metric() -> None:
+    words = set(" ".join(STATEMENTS).replace("'", " ").replace('"', " ").split())
+    assert words.isdisjoint(METRICS)

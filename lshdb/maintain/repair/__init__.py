@@ -56,7 +56,7 @@ ASIDE = "repair"
 """Folder of an index in which another one is made that will replace it."""
 _STATE = (
     "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
-    "n_signatures, next_doc_id, checksum"
+    "n_signatures, next_doc_id, is_distance, checksum"
 )
 
 

@@ -439,6 +439,7 @@ def _fill(
         "signature_file": FIRST_NAME,
         "n_signatures": 0,
         "next_doc_id": 1,
+        "is_distance": int(params.kind.is_distance),
         **given,
     }
     Generation(aside, str(row["signature_file"]), row_layouts(params)).create()

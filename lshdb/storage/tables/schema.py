@@ -99,6 +99,7 @@ state = Table(
     Column("signature_file", Words, nullable=False),
     Column("n_signatures", Whole, nullable=False),
     Column("next_doc_id", Whole, nullable=False),
+    Column("is_distance", Whole, nullable=False),
     Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
