@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from lshdb import DamageError, Index, LshdbWarning
+from lshdb import (
+    DamageError,
+    Index,
+    IndexNotFoundError,
+    LshdbError,
+    LshdbWarning,
+    ParameterMismatchError,
+)
 from tests.conftest import family_corpus
 from tests.raw import raw
 
@@ -90,7 +97,7 @@ def test_an_earlier_database_goes_on_with_later_files(
         assert list(index.pairs()) == expected
 
 
-def rolled_back(path: Path, change: Callable[[], None]) -> None:
+def rolled_back(path: Path, change: Callable[[], object]) -> None:
     """Do something, and let the database forget it; the files stay as they are."""
     online_backup(path / "index.db", path.parent / "earlier.db")
     change()
@@ -253,3 +260,109 @@ def test_a_database_that_forgets_an_add_on_either_kind(tmp_path: Path) -> None:
             index.add(LATER)
         assert index.check() == []
         assert answers(path)[0]
+
+
+# index.toml
+
+
+def lose(path: Path) -> None:
+    (path / "index.toml").unlink()
+
+
+def empty(path: Path) -> None:
+    os.truncate(path / "index.toml", 0)
+
+
+def cut(path: Path) -> None:
+    """As a full disk leaves it: in the middle of a parameter, with what is before."""
+    text = (path / "index.toml").read_text()
+    (path / "index.toml").write_text(text[: text.index("num_perm") + 5])
+
+
+def edit(path: Path) -> None:
+    text = (path / "index.toml").read_text()
+    (path / "index.toml").write_text(text.replace("threshold = 0.8", "threshold = 0.7"))
+
+
+@pytest.mark.parametrize("damage", [lose, empty, cut, edit])
+def test_index_toml_is_made_again_from_the_database(
+    path: Path, damage: Callable[[Path], None]
+) -> None:
+    before = (path / "index.toml").read_text()
+    expected = answers(path)
+    damage(path)
+    if not is_sqlite_path(before) and damage in (lose, empty):
+        with pytest.raises(LshdbError):
+            Index.repair(path)
+        places = [line for line in before.splitlines() if line.startswith(("database", "schema"))]
+        (path / "index.toml").write_text("\n".join(places))
+    with pytest.raises(LshdbError) as caught:
+        Index.open(path)
+    assert f"lshdb check --repair {path}" in (caught.value.hint or "")
+    result = Index.repair(path)
+    assert [finding.kind for finding in result.findings] == ["description"]
+    assert result.documents == len(FIRST)
+    assert (path / "index.toml").read_text() == before
+    assert answers(path) == expected
+    assert Index.repair(path).findings == []
+
+
+def is_sqlite_path(description: str) -> bool:
+    return "\ndatabase = " not in description
+
+
+def test_the_uuid_of_another_index_is_never_written_over(path: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "other.lshdb") as other:
+        other.add(LATER)
+    for source, target in ((tmp_path / "other.lshdb", path),):
+        text = (source / "index.toml").read_text()
+        own = (target / "index.toml").read_text().splitlines()
+        lines = [new if new.startswith("uuid") else old for new, old in
+                 zip(text.splitlines(), own, strict=True)]  # fmt: skip
+        (target / "index.toml").write_text("\n".join(lines))
+    before = (path / "index.toml").read_text()
+    with pytest.raises(ParameterMismatchError, match="uuid"):
+        Index.repair(path)
+    assert (path / "index.toml").read_text() == before
+
+
+@pytest.mark.sqlite("puts a file back")
+def test_a_database_from_before_a_reband(path: Path) -> None:
+    with Index.open(path) as index:
+        expected = list(index.pairs())
+    rolled_back(path, lambda: Index.reband(path, threshold=0.5))
+    with pytest.raises(ParameterMismatchError, match="bands"):
+        Index.open(path)
+    assert [finding.kind for finding in Index.repair(path).findings] == ["description"]
+    with Index.open(path) as index:
+        assert list(index.pairs()) == expected
+        index.add(LATER)
+        assert index.check() == []
+
+
+@pytest.mark.parametrize("name", ["photos", "empty"])
+def test_a_folder_that_is_no_index_is_not_made_one(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    if name == "photos":
+        (folder / "index.db").write_bytes(b"somebody else's")
+    with pytest.raises(IndexNotFoundError, match="no index"):
+        Index.repair(folder)
+    assert not (folder / "index.toml").exists()
+
+
+@pytest.mark.sqlite("about a file")
+@pytest.mark.parametrize("damage", ["empties", "removes"])
+def test_a_database_of_no_bytes_is_damage_with_a_way_out(path: Path, damage: str) -> None:
+    for name in ("index.db-wal", "index.db-shm"):
+        (path / name).unlink()
+    if damage == "empties":
+        os.truncate(path / "index.db", 0)
+    else:
+        (path / "index.db").unlink()
+    before = {entry.name for entry in path.iterdir()}
+    for call in (Index.open, Index.repair, Index.upgrade):
+        with pytest.raises(DamageError) as caught:
+            call(path)
+        assert "restore it from a copy" in (caught.value.hint or "")
+    assert {entry.name for entry in path.iterdir()} == before

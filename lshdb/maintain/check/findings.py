@@ -28,6 +28,7 @@ _ADVICE = {
     "vectors": f"{_REPAIR}; documents whose vector cannot be proved are moved into a file",
     "document": f"{_REPAIR}; documents that cannot be proved are moved into a file",
     "text": f"{_REPAIR}; documents without their text are moved into a file",
+    "description": "run lshdb check --repair, which writes it anew from the database",
     "order": "run lshdb check --repair, which writes the file again, or remove the file",
     "edge": f"{_REPAIR}; edges are found again when you ask for clusters",
     "cluster": f"{_REPAIR}; clusters are found again when you ask for them",
@@ -42,10 +43,10 @@ class Finding:
     Attributes
     ----------
     kind : str
-        What is damaged: ``database``, ``header`` (of a row file), ``signatures``, ``vectors``,
-        ``block`` (checksums of rows), ``run``, ``posting``, ``bucket size``, ``order`` (of bucket
-        keys), ``document``, ``text``, ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or
-        ``count``.
+        What is damaged: ``description`` (``index.toml``), ``database``, ``header`` (of a row
+        file), ``signatures``, ``vectors``, ``block`` (checksums of rows), ``run``, ``posting``,
+        ``bucket size``, ``order`` (of bucket keys), ``document``, ``text``, ``batch``, ``state``,
+        ``release``, ``edge``, ``cluster`` or ``count``.
     where : str
         File with rows and bytes, or table with the row.
     what : str

@@ -28,7 +28,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.errors import (
+    DamageError,
+    DatabaseError,
+    FormatError,
+    IndexNotFoundError,
+    LshdbError,
+    ParameterMismatchError,
+)
 from lshdb.files.descriptors import sync_directory
 from lshdb.files.own_files import foreign_names, open_folder
 from lshdb.maintain.check import Finding, check_index
@@ -38,7 +45,8 @@ from lshdb.maintain.repair.rebuild import Quarantine, Rebuild
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
-from lshdb.storage.place.consistency import state_is_sound
+from lshdb.storage.dialects import database_of
+from lshdb.storage.place.consistency import remake_description, state_is_sound
 from lshdb.storage.place.copy import replace_database
 from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
@@ -100,12 +108,52 @@ def repair_index(
 ) -> RepairResult:
     """Repair an index; see :meth:`lshdb.Index.repair`."""
     tokenizer = given_tokenizer(tokenizer)
+    lost = _repair_description(path, lock_timeout)
     with contextlib.closing(Store.open(path, is_damaged=True)) as store:
         name = store.params.tokenizer
         family = family_of(store.params, splitter(name, tokenizer) if name else None)
         store.use_orders(BandOrders(store.params.cut))
         workers = choose_workers(workers)
-        return _repaired(store, family, lock_timeout=lock_timeout, workers=workers)
+        result = _repaired(store, family, lock_timeout=lock_timeout, workers=workers)
+        if lost and not result.findings:
+            with store.reading() as snapshot:
+                result.documents = snapshot.n_documents()
+    result.findings[:0] = lost
+    return result
+
+
+def _repair_description(path: Path, lock_timeout: float) -> list[Finding]:
+    """Write ``index.toml`` anew if it is lost, damaged, or of another moment than the database."""
+    directory = IndexDirectory(path)
+    damage = _damage_of_description(directory)
+    if damage is None:
+        return []
+    database = database_of(directory.read_place(), path)
+    lock = WriterLock(directory.lock, lock_timeout)
+    lock.acquire()
+    try:
+        remake_description(directory, database)
+    finally:
+        lock.release()
+    return [Finding("description", "index.toml", damage.message, "every document")]
+
+
+def _damage_of_description(directory: IndexDirectory) -> LshdbError | None:
+    try:
+        directory.read_description()
+    except FormatError as error:
+        return error
+    except IndexNotFoundError as error:
+        if not directory.lacks_description():
+            raise
+        return error
+    try:
+        Store.open(directory.path, is_damaged=True).close()
+    except ParameterMismatchError as error:
+        if error.name == "uuid":  # it is another index's
+            raise
+        return error
+    return None
 
 
 def _repaired(store: Store, family: Family, *, lock_timeout: float, workers: int) -> RepairResult:

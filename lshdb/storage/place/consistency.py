@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,16 @@ from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.tables.migrations import check_revision
-from lshdb.storage.tables.records import row_checksum
+from lshdb.storage.tables.records import RowReader, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["agreed_params", "compare_description", "state_is_sound"]
+__all__ = [
+    "agreed_params",
+    "compare_description",
+    "remake_description",
+    "state_is_sound",
+    "stored_description",
+]
 
 _KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
 
@@ -59,7 +66,9 @@ def agreed_params(
     DamageError
         A parameter cannot be read.
     """
-    identity, stored = _stored(snapshot, directory.path, database, trusts_state=trusts_state)
+    identity, stored = stored_description(
+        snapshot, directory.path, database, trusts_state=trusts_state
+    )
     identity = identity or description.uuid
     try:
         compare_description(identity, stored, description, directory.path, database)
@@ -69,13 +78,35 @@ def agreed_params(
             compare_description(
                 identity, stored, directory.read_description(), directory.path, database
             )
+    return _params(stored, directory.path)
+
+
+def _params(stored: dict[str, Any], path: Path) -> IndexParams:
     try:
         return IndexParams(**stored)
     except TypeError as error:
         raise FormatError(
-            f"the index {directory.path} has parameters that this version does not know: {error}",
+            f"the index {path} has parameters that this version does not know: {error}",
             hint="it was made by a newer lshdb; install that",
         ) from error
+
+
+def remake_description(directory: IndexDirectory, database: Database) -> None:
+    """Write ``index.toml`` anew from the database; under the writer lock.
+
+    Raises
+    ------
+    FormatError, DamageError, DatabaseError
+        The database does not say what belongs into it.
+    """
+    with contextlib.closing(database.open_reader()) as reader:
+        rows = RowReader(reader.begin())
+        identity, stored = stored_description(rows, directory.path, database)
+        reader.end()
+    params = _params(stored, directory.path)
+    place = directory.read_place()
+    directory.write_description(Description(FORMAT, identity, place, params.items()), is_next=True)
+    directory.settle_description()
 
 
 def state_is_sound(session: Session) -> bool:
@@ -84,17 +115,17 @@ def state_is_sound(session: Session) -> bool:
     return row is not None and row_checksum(row[:-1]) == row[-1]
 
 
-def _stored(
-    snapshot: Snapshot, path: Path, database: Database, *, trusts_state: bool
+def stored_description(
+    rows: RowReader, path: Path, database: Database, *, trusts_state: bool = True
 ) -> tuple[str, dict[str, Any]]:
     """Return the index's uuid, empty if it is unknown, and parameters, from the database."""
     try:
-        revision = snapshot.revision()
+        revision = rows.revision()
     except DatabaseError as error:
         raise FormatError(
             f"the database {database} holds no lshdb index", hint="restore it from a copy"
         ) from error
-    number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
+    number, identity = rows.execute("SELECT format, uuid FROM state").fetchone()
     if not trusts_state:
         number, identity = FORMAT, ""
     if number != FORMAT:
@@ -102,7 +133,7 @@ def _stored(
     check_revision(revision, path)
     return identity, {
         name: _parameter(name, value, database)
-        for name, value in snapshot.execute("SELECT name, value FROM parameter").fetchall()
+        for name, value in rows.execute("SELECT name, value FROM parameter").fetchall()
     }
 
 
@@ -130,8 +161,10 @@ def compare_description(
                 name=name,
                 stored=value,
                 given=other,
-                hint="the files belong to different indexes, or index.toml was edited: "
-                "restore it from a copy",
+                hint="the files belong to different indexes; restore them from a copy"
+                if name == "uuid"
+                else "they are of different moments, or index.toml was edited: lshdb check "
+                f"--repair {path} writes it anew from the database",
             )
 
 

@@ -222,25 +222,47 @@ class IndexDirectory:
         utf8_path(self.path)
         return self._read(self.description)
 
-    def _read(self, path: Path) -> Description:
+    def read_place(self) -> DatabasePlace:
+        """Return where the database is, from what is left of ``index.toml``.
+
+        Raises
+        ------
+        LshdbError
+            The file is there and cannot be read.
+        """
+        lines: list[str] = []
+        with contextlib.suppress(IndexNotFoundError):
+            lines = self._content(self.description).decode("utf-8", "replace").splitlines()
+        values: dict[str, Any] = {}
+        for line in lines:
+            if line.startswith(("database = ", "schema = ")):
+                with contextlib.suppress(ValueError):
+                    values |= read_toml(line)
+        texts = {name: value for name, value in values.items() if isinstance(value, str)}
+        return DatabasePlace(texts.get("database"), texts.get("schema"))
+
+    def _content(self, path: Path) -> bytes:
+        """Return the bytes of a description."""
         try:
             with open(path, "rb", opener=open_file) as file:
-                content = file.read(_LONGEST + 1)
-            if len(content) > _LONGEST:
-                raise ValueError(f"it has more than {_LONGEST:,} bytes")
-            data = read_toml(content.decode("utf-8"))
-        except FileNotFoundError:
-            raise self._absent() from None
-        except NotADirectoryError:
+                return file.read(_LONGEST + 1)
+        except (FileNotFoundError, NotADirectoryError):
             raise self._absent() from None
         except OSError as error:
             raise LshdbError(
                 f"cannot read {path}: {error.strerror}", hint=system_hint(error)
             ) from error
+
+    def _read(self, path: Path) -> Description:
+        content = self._content(path)
+        try:
+            if len(content) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} bytes")
+            data = read_toml(content.decode("utf-8"))
         except (ValueError, RecursionError) as error:  # from TOML, UTF-8 or very long numbers
             raise FormatError(
                 f"{path} is not valid TOML: {error}",
-                hint="restore it from a copy of the index",
+                hint=self._remake,
             ) from error
         try:
             return Description(
@@ -255,8 +277,25 @@ class IndexDirectory:
         except (KeyError, TypeError) as error:
             raise FormatError(
                 f"{path} has a missing or bad value: {error}",
-                hint="restore it from a copy of the index",
+                hint=self._remake,
             ) from error
+
+    def lacks_description(self) -> bool:
+        """Return whether there is an index, by its other files, without ``index.toml``."""
+        others = self.path.glob("signatures*.npy"), self.path.glob("index.db")
+        return (
+            not os.path.lexists(self.description)
+            and self.lock.is_file()
+            and any(one.is_file() for names in others for one in names)
+        )
+
+    @property
+    def _remake(self) -> str:
+        """What to do without a sound ``index.toml``."""
+        return (
+            f"lshdb check --repair {self.path} writes it anew from the database; if that is not "
+            'the file index.db, leave a line database = "URL" in it'
+        )
 
     def _absent(self) -> IndexNotFoundError:
         """Return the error for a path without an index: what is there, and what may be meant."""
@@ -272,6 +311,8 @@ class IndexDirectory:
                 hint="give the index before its files; lshdb add "
                 f"{path.with_suffix('.lshdb').name} {path} makes one of this file",
             )
+        if self.lacks_description():
+            return IndexNotFoundError(f"the index {path} has lost index.toml", hint=self._remake)
         if path.exists():
             return IndexNotFoundError(
                 f"{path} is no index: it is a folder without an index.toml",

@@ -307,6 +307,7 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
         It is not a regular file, or its schema is not that of an index.
     """
     database.refuse_unfit()
+    database.refuse_lost()
     end, is_last = time.monotonic() + _BUSY_SECONDS, False
     while True:
         try:

@@ -240,6 +240,30 @@ class SqliteDatabase(Database):
             except OSError:
                 return  # SQLite says what keeps the file from being opened
 
+    def refuse_lost(self) -> None:
+        """Refuse a file that is gone or was emptied: SQLite takes nothing for a new database.
+
+        Raises
+        ------
+        DamageError
+        """
+        try:
+            if os.stat(self.path).st_size:
+                return
+            what = "has 0 bytes"
+        except FileNotFoundError:
+            if self._follows_links:  # it lies outside the index, perhaps on a disk that is away
+                return
+            what = "is gone"
+        except OSError:
+            return  # SQLite says what keeps the file from being opened
+        raise DamageError(
+            f"the database {self.path} {what}",
+            hint="restore it from a copy (lshdb copy, or a backup of the file without its -wal and "
+            "-shm): the other files may be newer; without a copy, move the index away and add its "
+            "documents anew",
+        )
+
     def new_schema(self) -> Sequence[str]:
         """Return what the migrations make, without Alembic, which takes .2 s to import."""
         from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
