@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
+    "SHARED_OPTIONS",
     "Argument",
     "Command",
     "completed",
     "index_argument",
     "is_index",
-    "section",
-    "shared_options",
+    "options",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,7 +49,7 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += shared_options()
+        self.params += SHARED_OPTIONS
 
     def make_parser(self, ctx: click.Context) -> Any:  # click's class for it has had two names
         parser: Any = super().make_parser(ctx)
@@ -139,17 +139,6 @@ class _IndexArgument(Argument):
     """INDEX; ``LSHDB_INDEX`` replaces it if it is left out."""
 
 
-def index_argument(function: Function) -> Function:
-    """Add the argument INDEX."""
-    return click.argument(
-        "index_path",
-        metavar="INDEX",
-        cls=_IndexArgument,
-        missing="the folder of an index, such as news.lshdb",
-        shell_complete=completed("dir"),
-    )(function)
-
-
 def completed(kind: str) -> Callable[..., list[CompletionItem]]:
     """Return how the shell completes an argument: by the names of files, or of folders."""
 
@@ -163,41 +152,35 @@ def completed(kind: str) -> Callable[..., list[CompletionItem]]:
     return complete
 
 
-def section(title: str) -> Callable[[Callable[[Function], Function]], Callable[[Any], Any]]:
-    """Return a decorator for decorators: the options that they add stand under this title."""
+index_argument = click.argument(
+    "index_path",
+    metavar="INDEX",
+    cls=_IndexArgument,
+    missing="the folder of an index, such as news.lshdb",
+    shell_complete=completed("dir"),
+)
 
-    def wrap(decorate: Callable[[Function], Function]) -> Callable[[Any], Any]:
-        def decorated(function: Any) -> Any:
-            before = len(getattr(function, "__click_params__", ()))
-            function = decorate(function)
-            for param in function.__click_params__[before:]:
+
+def options(
+    *decorators: Callable[[Any], Any], title: str = "", without: Collection[str] = ()
+) -> Callable[[Function], Function]:
+    """Return a decorator that adds these options, except those with certain value names.
+
+    The help shows them under the title.
+    """
+
+    def add(function: Function) -> Function:
+        before = len(getattr(function, "__click_params__", ()))
+        for option in reversed(decorators):
+            function = option(function)
+        params = function.__click_params__  # type: ignore[attr-defined]
+        params[before:] = [param for param in params[before:] if param.name not in without]
+        if title:
+            for param in params[before:]:
                 setattr(param, _SECTION, title)
-            return function
+        return function
 
-        decorated.__doc__ = decorate.__doc__
-        return decorated
-
-    return wrap
-
-
-def shared_options() -> list[click.Option]:
-    """Return the options that all commands have, and the group of them."""
-    return [
-        click.Option(
-            ["-q", "--quiet"],
-            is_flag=True,
-            expose_value=False,
-            callback=_be_quiet,
-            help="Write no notes and no progress to standard error, only errors and rejections.",
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            expose_value=False,
-            callback=_be_verbose,
-            help="Write the library's log to standard error.",
-        ),
-    ]
+    return add
 
 
 def is_index(path: str) -> bool:
@@ -301,11 +284,6 @@ def _refuse_overwritten(ctx: click.Context, values: dict[str, Any], extra: list[
 # What the shared options do
 
 
-def _be_quiet(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
-    if is_set:
-        be_quiet(ctx)
-
-
 def _be_verbose(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
     if not is_set:
         return
@@ -327,3 +305,22 @@ def _be_verbose(ctx: click.Context, _param: click.Parameter, is_set: bool) -> No
         logger.setLevel(level)
 
     ctx.call_on_close(end)
+
+
+SHARED_OPTIONS = [
+    click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        callback=be_quiet,
+        help="Write no notes and no progress to standard error, only errors and rejections.",
+    ),
+    click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        expose_value=False,
+        callback=_be_verbose,
+        help="Write the library's log to standard error.",
+    ),
+]
+"""The options that all commands have, and the group of them."""

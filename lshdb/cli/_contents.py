@@ -6,20 +6,20 @@ time. Memory holds the texts of at most 256 rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
 from lshdb import Index
+from lshdb.cli._command import options
 from lshdb.cli._output import Column, RowBlock, one_by_one
 
 __all__ = ["Named", "contents_options", "with_contents"]
 
 _MOST_ROWS = 256
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Row = Sequence[Any] | None
 
 
@@ -31,17 +31,16 @@ class Named(NamedTuple):
     fields: str
 
 
-def contents_options(function: Function) -> Function:
-    """Add the options that put texts and kept fields into a listing."""
-    with_text = click.option(
+contents_options = options(
+    click.option(
         "--with-text", is_flag=True, help="Add columns with the stored texts of the documents."
-    )
-    with_fields = click.option(
+    ),
+    click.option(
         "--with-fields",
         is_flag=True,
         help="Add columns with the kept fields of the documents, as JSON objects.",
-    )
-    return with_text(with_fields(function))
+    ),
+)
 
 
 def with_contents(

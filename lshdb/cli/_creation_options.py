@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from lshdb.arguments import Digits
-from lshdb.cli._command import section
+from lshdb.cli._command import options
 from lshdb.cli._words import UNIT_NAMES
 from lshdb.params.metrics import DTYPES, METRICS
 from lshdb.params.options import CreateOptions
@@ -36,24 +36,28 @@ _STOP_TOKEN_BYTES = 2**20
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
-    """Return the tokens of a file, separated by white space."""
-    if path is None:
-        return None
-    with open(path, "rb") as file:
-        content = file.read(_STOP_TOKEN_BYTES + 1)
-    if len(content) > _STOP_TOKEN_BYTES:
-        raise click.BadParameter(f"{path} has more than {_STOP_TOKEN_BYTES:,} bytes")
-    try:
-        return content.decode("utf-8").split()
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
+class _TokenFile(click.Path):
+    """A file of tokens, separated by white space."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = os.fsdecode(super().convert(value, param, ctx))
+        with open(path, "rb") as file:
+            content = file.read(_STOP_TOKEN_BYTES + 1)
+        if len(content) > _STOP_TOKEN_BYTES:
+            raise click.BadParameter(f"{path} has more than {_STOP_TOKEN_BYTES:,} bytes")
+        try:
+            return content.decode("utf-8").split()
+        except UnicodeDecodeError as error:
+            raise click.BadParameter(
+                f"{path} is not valid UTF-8 at byte {error.start + 1}"
+            ) from error
 
 
-def _stop_words(ctx: click.Context, param: click.Parameter, place: str | None) -> list[str] | None:
+def _stop_words(place: str) -> list[str]:
     """Return the words of a file, or of the published list of a language."""
-    if place is None or os.path.isfile(place):
-        return _tokens(ctx, param, place)
+    if os.path.isfile(place):
+        words: list[str] = _TokenFile().convert(place, None, None)
+        return words
     if os.path.exists(place) or not (place.isascii() and place.isalpha()):
         raise click.BadParameter(f"{place} is neither a file nor a language such as en")
     from lshdb import published_stop_words
@@ -61,20 +65,19 @@ def _stop_words(ctx: click.Context, param: click.Parameter, place: str | None) -
     return published_stop_words(place)
 
 
-def database_options(function: Function) -> Function:
-    """Add the options for the database of a new index."""
-    function = click.option(
-        "--schema",
-        metavar="NAME",
-        help="Schema of the index in a Postgres database.  [default: the name of its directory]",
-    )(function)
-    return click.option(
+database_options = options(
+    click.option(
         "--database",
         metavar="URL",
         help="Location of the database, if not in the index: sqlite:///PATH or "
         "postgresql+psycopg://HOST/NAME (without a password).",
-    )(function)
-
+    ),
+    click.option(
+        "--schema",
+        metavar="NAME",
+        help="Schema of the index in a Postgres database.  [default: the name of its directory]",
+    ),
+)
 
 _CHOICES: dict[str, list[str]] = {
     "metric": list(METRICS),
@@ -103,9 +106,9 @@ def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
     if name in _CHOICES:
         how["type"] = click.Choice(_CHOICES[name])
     elif name == "stop_tokens":
-        how |= {"type": click.Path(exists=True, dir_okay=False), "callback": _tokens}
+        how["type"] = _TokenFile(exists=True, dir_okay=False)
     elif name == "stop_words":
-        how |= {"type": str, "callback": _stop_words}
+        how["type"] = _stop_words
     elif kind == "bool":
         names = _FLAGS.get(name, names)
         how["default"] = None
@@ -116,18 +119,12 @@ def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
     return click.option(*names, **how)
 
 
-CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_options)
+creation_options = options(
+    *map(_creation_option, fields(CreateOptions)), database_options, title="New index"
+)
+"""The options that create an index; see ``given_parameters``."""
 
 
-@section("New index")
-def creation_options(function: Function) -> Function:
-    """Add the options that create an index; see ``given_parameters``."""
-    for option in reversed(CREATION_OPTIONS):
-        function = option(function)
-    return function
-
-
-@section("New index")
 def creation_options_as_before(function: Function) -> Function:
     """Add the same options for an index that is made of another, whose values are the defaults."""
     before = len(getattr(function, "__click_params__", ()))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lshdb.arrays import load_numpy
-from lshdb.cli._command import is_index, shared_options
+from lshdb.cli._command import SHARED_OPTIONS, is_index
 from lshdb.cli._errors import errors_as_messages
 from lshdb.cli._output import say
 
@@ -177,7 +177,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool)
 
 @click.group(
     cls=LazyGroup,
-    params=shared_options(),
+    params=[*SHARED_OPTIONS],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="LSHDB_INDEX in the environment names the index where INDEX is left out; see lshdb "
     "guide output. Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some "

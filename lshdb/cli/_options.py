@@ -17,7 +17,7 @@ import click
 
 from lshdb import ReadOnlyError
 from lshdb.arguments import MEASURES
-from lshdb.cli._command import Command, completed, index_argument, section
+from lshdb.cli._command import Command, completed, index_argument, options
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import counted, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
@@ -49,11 +49,10 @@ __all__ = [
     "page_or_listing_options",
     "require_body",
     "search_options",
-    "seconds_option",
+    "seconds",
     "since_option",
     "update_edges",
     "vector_option",
-    "without",
     "workers_option",
 ]
 
@@ -64,40 +63,25 @@ MAX_BUCKET = 1000
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Check a number of seconds: at least 0; ``inf`` means no limit."""
-    if value is not None and not value >= 0:
-        raise click.BadParameter(f"{value:g} is not a number of seconds from 0 on")
-    return value
+def seconds(value: Any) -> float:
+    """Parse a number of seconds: at least 0; ``inf`` means no limit."""
+    number = click.FLOAT.convert(value, None, None)
+    if not number >= 0:
+        raise click.BadParameter(f"{number:g} is not a number of seconds from 0 on")
+    return float(number)
 
 
-def listing_options(function: Function) -> Function:
-    """Add the options for the output of a listing."""
-    return _listing(
-        "-o",
-        "--output",
-        help="Write to FILE, which is replaced when all is written; - is standard output.",
-    )(function)
-
-
-def decisions_options(function: Function) -> Function:
-    """Add the options for a list of decisions, where ``--output`` names something else."""
-    return _listing(
-        "--decisions",
-        help="Write the list of decisions to FILE, which is replaced when all is written.  "
-        "[default: standard output, or no list where files are written]",
-    )(function)
-
-
-def page_or_listing_options(function: Function) -> Function:
-    """Add the options for the output of a listing that may be a page of HTML."""
-    return _listing(
-        "-o",
-        "--output",
-        help="Write to FILE, which is replaced when all is written; - is standard output. A name "
-        "that ends in .html is that of a page.",
-        formats=(*FORMATS, "html"),
-    )(function)
+def format_option(text: str) -> Callable[[Function], Function]:
+    """Return the option for an output format, and its short form for JSON Lines."""
+    return options(
+        # Eager: the file's name is looked at with it.
+        click.option(
+            "--format", "output_format", type=click.Choice(FORMATS), is_eager=True, help=text
+        ),
+        click.option(
+            "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
+        ),
+    )
 
 
 def _listing(
@@ -109,54 +93,47 @@ def _listing(
         if path is not None:
             write_to(ctx, path, ctx.params.get("output_format"), formats=formats)
 
-    def add(function: Function) -> Function:
-        options = (
-            format_option(
-                "Output format; parquet needs the extra lshdb[parquet]. A "
-                "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
-                f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
-            ),
-            click.option(
-                "--header",
-                is_flag=True,
-                expose_value=False,
-                callback=_header,
-                help="Begin tsv with a line of names.",
-            ),
-            click.option(
-                *names,
-                metavar="FILE",
-                expose_value=False,
-                callback=place,
-                shell_complete=completed("file"),
-                help=help,
-            ),
-        )
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    return options(
+        format_option(
+            "Output format; parquet needs the extra lshdb[parquet]. A "
+            "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
+            f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
+        ),
+        click.option(
+            "--header",
+            is_flag=True,
+            expose_value=False,
+            callback=write_header,
+            help="Begin tsv with a line of names.",
+        ),
+        click.option(
+            *names,
+            metavar="FILE",
+            expose_value=False,
+            callback=place,
+            shell_complete=completed("file"),
+            help=help,
+        ),
+    )
 
 
-def format_option(text: str) -> Callable[[Function], Function]:
-    """Return the option for an output format, and its short form for JSON Lines."""
-
-    def add(function: Function) -> Function:
-        as_json = click.option(
-            "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
-        )
-        output_format = click.option(
-            "--format", "output_format", type=click.Choice(FORMATS), is_eager=True, help=text
-        )  # eager: the file's name is looked at with it
-        return output_format(as_json(function))
-
-    return add
-
-
-def _header(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
-    if is_set:
-        write_header(ctx)
+listing_options = _listing(
+    "-o",
+    "--output",
+    help="Write to FILE, which is replaced when all is written; - is standard output.",
+)
+decisions_options = _listing(
+    "--decisions",
+    help="Write the list of decisions to FILE, which is replaced when all is written.  "
+    "[default: standard output, or no list where files are written]",
+)
+page_or_listing_options = _listing(
+    "-o",
+    "--output",
+    help="Write to FILE, which is replaced when all is written; - is standard output. A name "
+    "that ends in .html is that of a page.",
+    formats=(*FORMATS, "html"),
+)
 
 
 def conflict_option(*more: str, text: str = "") -> Callable[[Function], Function]:
@@ -170,46 +147,32 @@ def conflict_option(*more: str, text: str = "") -> Callable[[Function], Function
     )
 
 
-def workers_option(function: Function) -> Function:
-    """Add the option for the number of threads that sign."""
-    return click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Threads that sign.  [default: one per core]",
-    )(function)
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads that sign.  [default: one per core]",
+)
+lock_option = click.option(
+    "--lock-timeout",
+    type=seconds,
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="How long to wait while another process writes to the index.",
+)
 
 
-def lock_option(function: Function) -> Function:
-    """Add the option for how long to wait for another writer."""
-    option = seconds_option(
-        "--lock-timeout",
-        default=60.0,
-        show_default=True,
-        help="How long to wait while another process writes to the index.",
-    )
-    return option(function)
-
-
-def seconds_option(name: str, **more: Any) -> Callable[[Function], Function]:
-    """Return an option that takes a number of seconds."""
-    return click.option(name, type=float, callback=_seconds, metavar="SECONDS", **more)
+def _max_bucket(value: str) -> int | str:
+    try:
+        return value if value == "none" else int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor none") from None
 
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
     """Return the option for the largest bucket whose pairs are all compared."""
-    return click.option("--max-bucket", callback=_max_bucket, metavar="M|none", help=text)
-
-
-def _max_bucket(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> int | str | None:
-    if value is None or value == "none":
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number nor none") from None
+    return click.option("--max-bucket", type=_max_bucket, metavar="M|none", help=text)
 
 
 def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> int:
@@ -218,22 +181,18 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> in
     return int(mebibytes * 2**20)
 
 
-def memory_option(function: Function) -> Function:
-    """Add the option for the memory that verification takes."""
-    return click.option(
-        "--memory",
-        type=float,
-        callback=_bytes,
-        default=256,
-        show_default=True,
-        metavar="MIB",
-        help="Memory for pairs and texts under verification.",
-    )(function)
+memory_option = click.option(
+    "--memory",
+    type=float,
+    callback=_bytes,
+    default=256,
+    show_default=True,
+    metavar="MIB",
+    help="Memory for pairs and texts under verification.",
+)
 
 
-def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
-    if value is None:
-        return None
+def _batch(value: str) -> int | str:
     try:
         return int(value)
     except ValueError:
@@ -244,7 +203,7 @@ def since_option(text: str) -> Callable[[Function], Function]:
     """Return the option for what counts as new; the help of the option begins with the text."""
     return click.option(
         "--since",
-        callback=_batch,
+        type=_batch,
         metavar="WHEN",
         help=f"{text} WHEN is a batch's number; last, the last add that changed something, with "
         "the other adds of its night; @NAME, what that cursor has not seen; a date (2026-01-31); "
@@ -252,112 +211,103 @@ def since_option(text: str) -> Callable[[Function], Function]:
     )
 
 
-def search_options(function: Function) -> Function:
-    """Add the options for what counts as similar and how to check it."""
-    threshold = click.option(
-        "--threshold",
-        type=float,
-        metavar="T",
-        help="Lowest similarity, or largest distance.  [default: the index's]",
-    )
-    verify = click.option(
+_threshold_option = click.option(
+    "--threshold",
+    type=float,
+    metavar="T",
+    help="Lowest similarity, or largest distance.  [default: the index's]",
+)
+search_options = options(
+    _threshold_option,
+    click.option(
         "--verify",
         type=click.Choice(["none", "signature", "exact"]),
         help="How to check candidates.  [default: exact if texts or vectors are stored, else "
         "signature; none if the signatures are on another host]",
-    )
-    return threshold(verify(function))
+    ),
+)
+measure_option = click.option(
+    "--measure",
+    type=click.Choice(list(MEASURES)),
+    default="similarity",
+    show_default=True,
+    help="With containment, list what contains a text, and which share: of the shingles of the "
+    "query, or of the first document of a pair, how many the other document has. All texts are "
+    "compared, and none is missed.",
+)
+below_option = click.option(
+    "--below",
+    type=float,
+    metavar="S",
+    help="List only what is less similar than S, or for a distance farther than S: close, but "
+    "not a copy. Not with --verify none.",
+)
+linkage_option = click.option(
+    "--linkage",
+    type=click.Choice(["component", "representative"]),
+    default="component",
+    show_default=True,
+    help="component keeps chains of similar documents together; representative cuts them so "
+    "that every member is similar to the document that names the cluster.",
+)
 
 
-def measure_option(function: Function) -> Function:
-    """Add the option for the measure of similarity."""
-    return click.option(
-        "--measure",
-        type=click.Choice(list(MEASURES)),
-        default="similarity",
-        show_default=True,
-        help="With containment, list what contains a text, and which share: of the shingles of the "
-        "query, or of the first document of a pair, how many the other document has. All texts are "
-        "compared, and none is missed.",
-    )(function)
+def _separated(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the names of fields in an option that may be given several times."""
+    names = [name.strip() for name in ",".join(values).split(",")]
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
-def below_option(function: Function) -> Function:
-    """Add the option that leaves out copies and near-copies."""
-    return click.option(
-        "--below",
-        type=float,
-        metavar="S",
-        help="List only what is less similar than S, or for a distance farther than S: close, but "
-        "not a copy. Not with --verify none.",
-    )(function)
+def _fields_named(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return names of fields; an option without one would let every pair count."""
+    names = _separated(ctx, param, values)
+    if values and not names:
+        raise click.BadParameter("it names no field; expected names of kept fields, as year,doi")
+    return names
 
 
-def linkage_option(function: Function) -> Function:
-    """Add the option that says whether chains of similar documents are one cluster."""
-    return click.option(
-        "--linkage",
-        type=click.Choice(["component", "representative"]),
-        default="component",
-        show_default=True,
-        help="component keeps chains of similar documents together; representative cuts them so "
-        "that every member is similar to the document that names the cluster.",
-    )(function)
-
-
-def agreement_options(function: Function) -> Function:
-    """Add the options for kept fields that must be equal, or must differ, in a pair."""
-    agree = click.option(
+agreement_options = options(
+    click.option(
         "--agree",
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
         help="Leave out pairs of which one of these kept fields is there on both sides and "
         "differs. Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
-    )
-    differ = click.option(
+    ),
+    click.option(
         "--differ",
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
         help="Only pairs of which one of these kept fields is there on both sides and differs.",
-    )
-    return agree(differ(function))
-
-
-def linking_options(function: Function) -> Function:
-    """Add the options for threshold, verification and the update before a question."""
-    options = (
-        click.option(
-            "--threshold",
-            type=float,
-            metavar="T",
-            help="Lowest similarity, or largest distance.  [default: the index's]",
-        ),
-        click.option(
-            "--verify",
-            type=click.Choice(["signature", "exact"]),
-            help="How to verify pairs. A method other than the last one finds all pairs again.  "
-            "[default: as before; exact where texts are stored]",
-        ),
-        max_bucket_option(
-            "Join the documents of larger buckets through leaders instead of comparing all their "
-            "pairs; none compares all. The value holds until you give another, which finds all "
-            "pairs again.  [default: as before; 1000]"
-        ),
-        memory_option,
-        click.option(
-            "--no-update",
-            is_flag=True,
-            help="Answer from the pairs found before, and write nothing.",
-        ),
-        lock_option,
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
+    ),
+)
+linking_options = options(
+    _threshold_option,
+    click.option(
+        "--verify",
+        type=click.Choice(["signature", "exact"]),
+        help="How to verify pairs. A method other than the last one finds all pairs again.  "
+        "[default: as before; exact where texts are stored]",
+    ),
+    max_bucket_option(
+        "Join the documents of larger buckets through leaders instead of comparing all their "
+        "pairs; none compares all. The value holds until you give another, which finds all "
+        "pairs again.  [default: as before; 1000]"
+    ),
+    memory_option,
+    click.option(
+        "--no-update",
+        is_flag=True,
+        help="Answer from the pairs found before, and write nothing.",
+    ),
+    lock_option,
+)
 LINKING = ("threshold", "verify", "max_bucket", "memory", "no_update", "lock_timeout")
 """Arguments of ``update_edges`` that :func:`linking_options` adds."""
 
@@ -446,9 +396,9 @@ def _stored_before(index: Index, error: ReadOnlyError) -> EdgeState:
     return state
 
 
-def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+def _vector(value: str) -> Any:
     """Parse numbers or weights as JSON; return anything else unchanged, as bits."""
-    if value is None or not value.lstrip().startswith(("[", "{")):
+    if not value.lstrip().startswith(("[", "{")):
         return value
     try:
         return json.loads(value)
@@ -460,7 +410,7 @@ def vector_option(purpose: str) -> Callable[[Function], Function]:
     """Return the option that takes a vector, bits or weights."""
     return click.option(
         "--vector",
-        callback=_vector,
+        type=_vector,
         metavar="VALUE",
         help=f"{purpose}: a JSON array of numbers; bits as 0s and 1s or hexadecimal digits; "
         "weights as a JSON object.",
@@ -492,43 +442,54 @@ def require_body(index: Index, *, text: str | None, vector: Any) -> None:
         )
 
 
-@section("Input")
-def input_options(function: Function) -> Function:
-    """Add the options for reading input."""
-    key_field = click.option(
+def _delimiter(value: str) -> str:
+    return "\t" if value in ("tab", "\\t") else value
+
+
+document_limit_option = click.option(
+    "--max-document-bytes",
+    type=click.IntRange(min=1),
+    default=MAX_DOCUMENT_BYTES,
+    show_default=True,
+    metavar="N",
+    help="Largest line, CSV record, text file or row, decompressed. A larger one is rejected "
+    "and never held in memory.",
+)
+input_options = options(
+    click.option(
         "--key-field",
         metavar="NAME",
         help="Field, column or array of an .npz that holds a document's key.  [default: id]",
-    )
-    text_field = click.option(
+    ),
+    click.option(
         "--text-field",
         multiple=True,
         metavar="NAME",
         help="Field or column that holds its text, or its weights. Given several times, the texts "
         "are joined in that order, with a blank line between.  [default: text; for "
         "weighted-jaccard weights if there is no text]",
-    )
-    row_keys = click.option(
-        "--row-keys",
-        is_flag=True,
-        help="Make keys of the path and the number of the line, row or record, as news.csv:17, for "
-        "records without keys of their own.",
-    )
-    vector_field = click.option(
+    ),
+    click.option(
         "--vector-field",
         metavar="NAME",
         help="Field, column or array of an .npz that holds its vector or bits.  [default: vector; "
         "in an .npz the only two-dimensional array]",
-    )
-    keys = click.option(
+    ),
+    click.option(
+        "--row-keys",
+        is_flag=True,
+        help="Make keys of the path and the number of the line, row or record, as news.csv:17, for "
+        "records without keys of their own.",
+    ),
+    click.option(
         "--keys",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
         help="Keys for the rows of one .npy, .npz, Parquet or Arrow file: one per line as TSV has "
         "it, with a backslash as \\\\; a .jsonl of strings or of objects with key; or a .npy.  "
         "[default: row numbers from 0, after the file's name if there are several files]",
-    )
-    input_format = click.option(
+    ),
+    click.option(
         "--input",
         "input_format",
         type=click.Choice(INPUT_FORMATS),
@@ -536,146 +497,84 @@ def input_options(function: Function) -> Function:
         show_default=True,
         help="Input format; auto goes by file names. text reads each file as one text, whatever "
         "it looks like. urls reads lists of URLs, one per line; each host is a document.",
-    )
-    delimiter = click.option(
+    ),
+    click.option(
         "--delimiter",
-        callback=_delimiter,
+        type=_delimiter,
         metavar="CHAR",
         help="Character between the cells of CSV: ';', '|', tab.  [default: ,]",
-    )
-    quote = click.option(
+    ),
+    click.option(
         "--quote",
         metavar="CHAR|none",
         help="Character that quotes the cells of CSV and TSV, or none.  [default: double quotes in "
         "CSV; none in TSV, unless the file shows double quotes]",
-    )
-    encoding = click.option(
+    ),
+    click.option(
         "--encoding",
         metavar="NAME",
         help="Encoding of texts, CSV, TSV and JSON Lines: latin-1, cp1252, utf-16.  [default: "
         "UTF-8, or UTF-16 or UTF-32 if the file begins with its byte order mark]",
-    )
-    for option in (
-        document_limit_option, encoding, quote, delimiter, input_format, keys, row_keys,
-        vector_field, text_field, key_field,
-    ):  # fmt: skip
-        function = option(function)
-    return function
-
-
+    ),
+    document_limit_option,
+    title="Input",
+)
 READING = (
     "key_field", "text_field", "vector_field", "keys", "row_keys", "delimiter", "encoding",
     "quote", "max_document_bytes",
 )  # fmt: skip
 """Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
 
-
-def without(
-    decorate: Callable[[Function], Function], *names: str
-) -> Callable[[Function], Function]:
-    """Return a decorator that adds the same options except those with these value names."""
-
-    def decorated(function: Function) -> Function:
-        before = len(getattr(function, "__click_params__", ()))
-        function = decorate(function)
-        added = function.__click_params__  # type: ignore[attr-defined]
-        added[before:] = [param for param in added[before:] if param.name not in names]
-        return function
-
-    return decorated
-
-
 FOLDERS = ("hidden", "gitignore", "include", "exclude", "relative", "strip_prefix")
 """Arguments of ``read_documents`` that :func:`folder_options` adds."""
-
-
-@section("Input")
-def folder_options(function: Function) -> Function:
-    """Add the options for files in folders, and for keys that are paths."""
-    hidden = click.option(
+folder_options = options(
+    click.option(
         "--hidden",
         is_flag=True,
         help="In folders: also read files and folders whose names begin with a dot.",
-    )
-    gitignore = click.option(
+    ),
+    click.option(
         "--no-gitignore",
         "gitignore",
         flag_value=False,
         is_flag=True,
         default=True,
         help="In folders: also read what .gitignore files name.",
-    )
-    include = click.option(
+    ),
+    click.option(
         "--include",
         multiple=True,
         metavar="GLOB",
         help="In folders and patterns: read only files that match, as in a .gitignore: '*.py', "
         "'src/'. May be given several times.",
-    )
-    exclude = click.option(
+    ),
+    click.option(
         "--exclude",
         multiple=True,
         metavar="GLOB",
         help="In folders and patterns: leave out files and folders that match. May be given "
         "several times.",
-    )
-    relative = click.option(
+    ),
+    click.option(
         "--relative",
         is_flag=True,
         help="Make keys of paths relative to the folder given.  [default: as given]",
-    )
-    strip_prefix = click.option(
+    ),
+    click.option(
         "--strip-prefix",
         metavar="PREFIX",
         help="Take these first components off keys of paths.",
-    )
-    for option in (strip_prefix, relative, exclude, include, gitignore, hidden):
-        function = option(function)
-    return function
-
-
-@section("Input")
-def keep_fields_option(function: Function) -> Function:
-    """Add the option for fields that are stored beside the text."""
-    return click.option(
+    ),
+    title="Input",
+)
+keep_fields_option = options(
+    click.option(
         "--keep-fields",
         multiple=True,
         callback=_separated,
         metavar="NAME,...",
         help="Fields or columns that are stored with the document, for SQL, listings and "
         "--agree; they do not count for the similarity.",
-    )(function)
-
-
-def _delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    return "\t" if value in ("tab", "\\t") else value
-
-
-def _separated(
-    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    names = (name.strip() for value in values for name in value.split(","))
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def _fields_named(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return names of fields; an option without one would let every pair count."""
-    names = _separated(ctx, param, values)
-    if values and not names:
-        raise click.BadParameter("it names no field; expected names of kept fields, as year,doi")
-    return names
-
-
-def document_limit_option(function: Function) -> Function:
-    """Add the option for the longest document to read."""
-    return click.option(
-        "--max-document-bytes",
-        type=click.IntRange(min=1),
-        default=MAX_DOCUMENT_BYTES,
-        show_default=True,
-        metavar="N",
-        help="Largest line, CSV record, text file or row, decompressed. A larger one is rejected "
-        "and never held in memory.",
-    )(function)
+    ),
+    title="Input",
+)

@@ -129,9 +129,10 @@ Blocks = Iterable[Sequence[Any] | RowBlock | None]
 # Standard error
 
 
-def be_quiet(ctx: click.Context) -> None:
-    """Write no notes until the command of this context ends."""
-    ctx.meta[_QUIET] = True
+def be_quiet(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    """Write no notes until the command of this context ends, if the option is set."""
+    if is_set:
+        ctx.meta[_QUIET] = True
 
 
 def is_quiet() -> bool:
@@ -246,9 +247,10 @@ def named_place() -> str | None:
     return place
 
 
-def write_header(ctx: click.Context) -> None:
-    """Begin TSV with a line of names."""
-    ctx.meta[_HEADER] = True
+def write_header(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    """Begin TSV with a line of names, if the option is set."""
+    if is_set:
+        ctx.meta[_HEADER] = True
 
 
 def note(text: str) -> None:

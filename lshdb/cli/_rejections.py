@@ -145,13 +145,11 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def rejects_option(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the option for the file of rejections."""
-    return click.option(
-        "--rejects",
-        type=click.Path(dir_okay=False, allow_dash=True),
-        metavar="FILE",
-        callback=lines_of("jsonl"),
-        help="Write every rejection to FILE, or - for standard output, as JSON Lines with source "
-        "and reason.  [default: the first ten of each kind go to standard error]",
-    )(function)
+rejects_option = click.option(
+    "--rejects",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    callback=lines_of("jsonl"),
+    help="Write every rejection to FILE, or - for standard output, as JSON Lines with source "
+    "and reason.  [default: the first ten of each kind go to standard error]",
+)

@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -30,7 +30,6 @@ COLUMNS = (
     Column("advanced_at", "number", "set (UTC)"),
 )
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 BEGINNING = "start"
 
 
@@ -102,14 +101,12 @@ def _batch(position: str) -> int | None:
         ) from None
 
 
-def advance_option(function: Function) -> Function:
-    """Add the option that moves the cursor of ``--since``."""
-    return click.option(
-        "--advance",
-        is_flag=True,
-        help="With --since @CURSOR: move the cursor when the whole answer has been written. A new "
-        "cursor begins with everything.",
-    )(function)
+advance_option = click.option(
+    "--advance",
+    is_flag=True,
+    help="With --since @CURSOR: move the cursor when the whole answer has been written. A new "
+    "cursor begins with everything.",
+)
 
 
 @contextlib.contextmanager

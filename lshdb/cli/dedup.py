@@ -14,7 +14,7 @@ import click
 from lshdb import Index, InputError, Rejected, read_documents
 from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
-from lshdb.cli._command import is_index
+from lshdb.cli._command import is_index, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import add_watched, advice_for, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
@@ -32,7 +32,6 @@ from lshdb.cli._options import (
     linking_options,
     since_option,
     update_edges,
-    without,
     workers_option,
 )
 from lshdb.cli._output import Column, named_place, note, print_bytes, print_listing, write_to
@@ -122,9 +121,9 @@ REWRITING = (
     help="Without INDEX: keep the index that is made of the files here.  [default: a temporary "
     "index, in TMPDIR]",
 )
-@without(input_options, "keys")
+@options(input_options, without=["keys"])
 @folder_options
-@without(creation_options, "threshold", "database", "schema", "passages")
+@options(creation_options, without=["threshold", "database", "schema", "passages"])
 @workers_option
 @agreement_options
 @linking_options

@@ -58,11 +58,9 @@ VECTOR_KEY = "vector"
 """These stand for a query's key if the query comes from an option."""
 
 
-def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
-    if value == "all":
-        return None
+def _top(value: str) -> int | None:
     try:
-        return int(value)
+        return None if value == "all" else int(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is neither a number nor all") from None
 
@@ -75,7 +73,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
 @click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")
 @click.option(
     "--top",
-    callback=_top,
+    type=_top,
     default="10",
     show_default=True,
     metavar="N|all",

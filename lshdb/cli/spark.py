@@ -10,6 +10,7 @@ import click
 from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
@@ -19,7 +20,6 @@ from lshdb.cli._options import (
     linkage_option,
     listing_options,
     max_bucket_option,
-    without,
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import counted, described, loss_in_words, measured
@@ -140,7 +140,7 @@ _OWN = {
     help="pairs of a dataset: only those with a document of this batch or a later one.",
 )
 @click.option("--night", metavar="NAME", help="add: a name for the batch.")
-@without(creation_options, "database", "schema", "passages")
+@options(creation_options, without=["database", "schema", "passages"])
 @listing_options
 @click.pass_context
 def command(

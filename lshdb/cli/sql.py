@@ -6,7 +6,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._long_work import prompt_interrupts
-from lshdb.cli._options import Command, index_argument, listing_options, seconds_option
+from lshdb.cli._options import Command, index_argument, listing_options, seconds
 from lshdb.cli._output import Column, print_listing, working
 
 __all__ = ["command"]
@@ -15,8 +15,10 @@ __all__ = ["command"]
 @click.command("sql", cls=Command)
 @index_argument
 @click.argument("statement", metavar="SELECT")
-@seconds_option(
+@click.option(
     "--timeout",
+    type=seconds,
+    metavar="SECONDS",
     help="Stop the statement when the database has worked on it for this long.  [default: never]",
 )
 @listing_options

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lshdb import Advice, Index, IndexEstimate, advise, aims, estimate, read_documents, read_labels
-from lshdb.cli._command import completed, is_index
+from lshdb.cli._command import completed, is_index, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
@@ -23,7 +23,6 @@ from lshdb.cli._options import (
     input_options,
     listing_options,
     memory_option,
-    without,
 )
 from lshdb.cli._output import chosen_format, note, print_drawn, print_record
 from lshdb.cli._rejections import RejectionNotes
@@ -82,7 +81,7 @@ __all__ = ["command"]
 @input_options
 @folder_options
 @listing_options
-@without(creation_options, "passages", "database", "schema")
+@options(creation_options, without=["passages", "database", "schema"])
 @click.pass_context
 def command(
     ctx: click.Context,
