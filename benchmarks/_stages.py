@@ -147,9 +147,9 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.storage.bands.band_table import BandTable
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.rowfiles.row_file import RowFile
-    from lshdb.storage.store import Store
     from lshdb.storage.transactions.changes import WriteTransaction
     from lshdb.storage.transactions.snapshot import Snapshot
+    from lshdb.storage.transactions.store import Store
     from lshdb.storage.transactions.writer import Writer
 
     checking = "validation, cutting into batches"

@@ -107,7 +107,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.signatures import kernel_name as kernel_name
     from lshdb.signatures.estimates import IndexEstimate as IndexEstimate
     from lshdb.signatures.estimates import estimate as estimate
-    from lshdb.storage.tables.edges import EdgeState as EdgeState
+    from lshdb.storage.rows.edges import EdgeState as EdgeState
     from lshdb.storage.tables.records import Cursor as Cursor
     from lshdb.storage.tables.records import StoredBatch as StoredBatch
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
@@ -162,7 +162,7 @@ _HOMES = {
     "search.word_diff": "DiffPart TextDiff",
     "signatures": "kernel_name",
     "signatures.estimates": "IndexEstimate estimate",
-    "storage.tables.edges": "EdgeState",
+    "storage.rows.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer published_stop_words",
 }

@@ -30,8 +30,8 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
-from lshdb.storage.store import Store
 from lshdb.storage.tables.records import StoredBatch
+from lshdb.storage.transactions.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
 if TYPE_CHECKING:

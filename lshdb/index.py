@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from lshdb.search.vote import Vote
     from lshdb.search.word_diff import TextDiff
     from lshdb.signatures.family import Family
-    from lshdb.storage.store import Store
-    from lshdb.storage.tables.edges import EdgeState
+    from lshdb.storage.rows.edges import EdgeState
     from lshdb.storage.tables.records import Cursor, StoredBatch
+    from lshdb.storage.transactions.store import Store
 
 __all__ = ["Index", "deduplicate"]
 
@@ -1958,7 +1958,7 @@ class Index:
         A copy is as fast as the disk and takes little memory. It is synced, then renamed into
         place: if the process is killed before that, there is no copy.
         """
-        from lshdb.storage.place.copy import copy_index
+        from lshdb.maintain.copy import copy_index
 
         place = DatabasePlace(database, schema)
         self._handle.ask(lambda store, _: copy_index(store, Path(path), place=place))

@@ -10,8 +10,8 @@ from alembic import context
 from alembic.util import CommandError
 
 from lshdb.errors import LshdbError
-from lshdb.storage.bands.band_table import BAND_TABLE
 from lshdb.storage.tables.schema import metadata
+from lshdb.storage.tables.stored_columns import BAND_TABLE
 
 LOCK_TIMEOUT = 60.0
 

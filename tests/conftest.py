@@ -127,7 +127,9 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither write frozen orders nor read them: SQL answers."""
-    monkeypatch.setattr("lshdb.storage.store.Store.use_orders", lambda store, banding: None)
+    monkeypatch.setattr(
+        "lshdb.storage.transactions.store.Store.use_orders", lambda store, banding: None
+    )
 
 
 @pytest.fixture
@@ -186,8 +188,8 @@ def places_made(
     if request.config.getoption("--database") != "postgres":
         yield None
         return
+    from lshdb.maintain import copy as copying
     from lshdb.storage import dialects
-    from lshdb.storage.place import copy as copying
     from lshdb.storage.place import creation
 
     url: PostgresUrl = request.getfixturevalue("postgres_url")

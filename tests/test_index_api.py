@@ -367,7 +367,7 @@ def test_an_index_that_changes_again_and_again_is_an_error_of_its_own(
     def banded_anew(*_: object) -> None:
         raise IndexChangedError("again")
 
-    monkeypatch.setattr("lshdb.storage.store.Store.check_banding", banded_anew)
+    monkeypatch.setattr("lshdb.storage.transactions.store.Store.check_banding", banded_anew)
     with pytest.raises(IndexChangedError):
         index.query("x")
     assert issubclass(IndexChangedError, LshdbError)

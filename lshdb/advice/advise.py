@@ -23,7 +23,7 @@ from lshdb.search.all_texts import has_texts
 from lshdb.search.verification import MEMORY, check_limits
 from lshdb.search.word_diff import readable_text
 from lshdb.signatures.families import family_of
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.search.agreement import Agreement, Profile
 from lshdb.search.components import connect, represent
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.rows.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["Units", "agreed_clusters", "units_of", "whole_signatures"]

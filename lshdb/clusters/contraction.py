@@ -39,9 +39,9 @@ from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterEr
 from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import asked_level
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["Contraction", "contract_links"]
 

@@ -39,9 +39,9 @@ from lshdb.search.components import represent
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import Edges, EdgeState
+from lshdb.storage.rows.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "KEEPS",

@@ -30,9 +30,9 @@ from lshdb.search.loss import PairCount, warn_unchecked
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import Edges, EdgeState
+from lshdb.storage.rows.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 
 __all__ = [

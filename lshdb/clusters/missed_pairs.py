@@ -33,7 +33,7 @@ from lshdb.search.loss import DocumentCounts, PairCount, PairFrame, estimate_pai
 from lshdb.search.verification import estimate
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family
-from lshdb.storage.tables.edges import Edges, EdgeState
+from lshdb.storage.rows.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["MOST_PAIRS", "LeaderBuckets", "MissedPairs"]

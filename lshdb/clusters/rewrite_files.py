@@ -79,10 +79,10 @@ from lshdb.search.agreement import check_agreement
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "FilterCounts",

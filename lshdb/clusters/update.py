@@ -31,11 +31,11 @@ from lshdb.search.loss import Loss, remember_loss, stored_loss
 from lshdb.search.pairs import find_links
 from lshdb.search.verification import MEMORY, asked_level, check_limits, choose_method
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import EdgeState, EdgeTables
+from lshdb.storage.rows.edges import EdgeState, EdgeTables
 from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 

@@ -23,9 +23,9 @@ from lshdb.files.descriptors import sync_directory
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["export_dataset"]
 

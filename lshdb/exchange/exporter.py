@@ -27,10 +27,10 @@ from lshdb.exchange.tables import FORMATS, tables_of, write_postings
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import Body, raw_body
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["export_store", "exported_postings", "exported_rows"]
 

@@ -28,9 +28,8 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.rowfiles.layouts import row_layouts
-from lshdb.storage.store import Store
+from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.tables.bodies import hash_body, raw_body
-from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.changes import (
     WriteTransaction,
     load_batches,
@@ -41,6 +40,7 @@ from lshdb.storage.transactions.changes import (
 )
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from lshdb.documents.io.streams import load_arrow
 from lshdb.errors import DamageError, LshdbError
 from lshdb.files.own_files import open_given
-from lshdb.params.bucket_layout import bands_of
+from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.params.metrics import METRICS
-from lshdb.storage.bands.band_table import sql_buckets
 from lshdb.storage.tables.stored_columns import STORED
 
 __all__ = [

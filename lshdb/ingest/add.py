@@ -49,8 +49,8 @@ from lshdb.ingest.unite import check_unites
 from lshdb.params.index_params import IndexParams
 from lshdb.shingling import URL_UNITS
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_function, callers_items
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 

@@ -16,7 +16,8 @@ from lshdb.documents import Document
 from lshdb.errors import ConflictError, DamageError
 from lshdb.ingest.batch import Batch
 from lshdb.shingling import cut_windows, parse_window_key, window_key
-from lshdb.storage.tables.records import RowReader, StoredDocument
+from lshdb.storage.rows.row_reader import RowReader
+from lshdb.storage.tables.records import StoredDocument
 
 __all__ = ["Review", "cut_document", "review_documents", "whole_texts", "windows_of"]
 

@@ -31,10 +31,10 @@ from lshdb.ingest.pipeline import (
     commit_batches,
 )
 from lshdb.params.index_params import IndexParams, check_equal
-from lshdb.storage.store import Store
 from lshdb.storage.tables.records import WholeDocument
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 
 __all__ = ["merge_stores"]

@@ -31,11 +31,11 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import MOST_BODIES, family_of, params_for
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
-from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter

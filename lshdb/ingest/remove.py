@@ -13,9 +13,9 @@ from datetime import datetime
 
 from lshdb.arguments import check_items, check_key, check_moment
 from lshdb.ingest.cut_documents import windows_of
-from lshdb.storage.store import Store
 from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 
 __all__ = ["RemoveResult", "expire_documents", "remove_documents"]

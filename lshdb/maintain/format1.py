@@ -31,6 +31,7 @@ from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
 from lshdb.files.descriptors import sync_directory
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
+from lshdb.maintain.copy import at_rest, transfer_rows
 from lshdb.maintain.repair import ASIDE, remove_rebuilt
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.shingling import (
@@ -43,8 +44,6 @@ from lshdb.shingling import (
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.storage.dialects.base import Database, Session
-from lshdb.storage.place.consistency import compare_description
-from lshdb.storage.place.copy import at_rest, transfer_rows
 from lshdb.storage.place.creation import make_tables
 from lshdb.storage.place.directory import (
     Description,
@@ -52,10 +51,11 @@ from lshdb.storage.place.directory import (
 )
 from lshdb.storage.rowfiles.generations import Generation, generation_of, is_generation
 from lshdb.storage.rowfiles.layouts import row_layouts
-from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
+from lshdb.storage.transactions.consistency import compare_description
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import in_chunks
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter

@@ -35,9 +35,9 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.rowfiles.generations import clear_generations
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import verified_rows
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 
 __all__ = [

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.params.bucket_layout import bands_of, key_ranges
+from lshdb.params.bucket_layout import bands_of, key_ranges, sql_buckets
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
 from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
 from lshdb.search.verification import check_limits, choose_method
 from lshdb.signatures import kernel_name
 from lshdb.signatures.family import Family
-from lshdb.storage.bands.band_table import sql_buckets
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["BucketCounts", "IndexStats", "count_buckets", "gather_stats", "stats_of"]
 

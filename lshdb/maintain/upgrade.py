@@ -1,7 +1,8 @@
 """Bringing an index up to date, under the writer lock, in one transaction.
 
 The migrations that are missing are run; an index of format 1 is replaced (``format1.py``). It works
-without a :class:`~lshdb.storage.store.Store`, because no store opens an index of an older schema.
+without a :class:`~lshdb.storage.transactions.store.Store`, because no store opens an
+index of an older schema.
 """
 
 from __future__ import annotations

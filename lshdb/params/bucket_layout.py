@@ -32,6 +32,7 @@ __all__ = [
     "key_ranges",
     "keys_from",
     "range_of_band",
+    "sql_buckets",
 ]
 
 BUCKET_BITS = 32
@@ -77,3 +78,8 @@ def key_ranges(*, bands: int, parts: int) -> Iterator[tuple[int, int]]:
         first, last = range_of_band(band)
         for start in range(first, last + 1, step):
             yield start, min(start + step - 1, last)
+
+
+def sql_buckets(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the buckets of keys as SQL has them: from -2^31 to 2^31 - 1."""
+    return buckets_of(keys).astype("uint32").view("int32").astype("int64")

@@ -46,10 +46,10 @@ from lshdb.search.measured_recall import MeasuredRecall, recall_of
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, choose_method
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 
 if TYPE_CHECKING:

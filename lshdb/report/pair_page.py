@@ -15,7 +15,7 @@ from lshdb.pages.text_markup import show_diff
 from lshdb.search.explain import explain_pair
 from lshdb.search.word_diff import TextDiff, diff_documents
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["pair_page"]
 

@@ -20,7 +20,7 @@ from lshdb.search.pairs import find_links
 from lshdb.search.verification import MEMORY
 from lshdb.signatures.banding import matching_bands
 from lshdb.signatures.family import Family
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.rows.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["NearPair", "Spread", "agreeing_bands", "spread_of"]

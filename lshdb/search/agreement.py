@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.errors import ParameterError
 from lshdb.shingling import normalise, split_words
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
     from lshdb.search.pair_columns import Pair

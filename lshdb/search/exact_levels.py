@@ -25,8 +25,8 @@ from lshdb.search.components import component_roots
 from lshdb.search.verification import points_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
+from lshdb.storage.rows.edges import Edges
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, size_of_body
-from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 

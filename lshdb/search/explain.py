@@ -31,10 +31,10 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import compare_rows, matching_bands
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, plain_tokens, plain_vector, raw_body
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "Explanation",

@@ -42,8 +42,8 @@ from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.bands.postings import Buckets
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 
 __all__ = ["JoinedPairs"]

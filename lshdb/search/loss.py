@@ -40,9 +40,9 @@ from lshdb.search.verification import estimate, level_of, rows_among
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.bands.postings import Buckets
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
+from lshdb.storage.rows.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "DocumentCounts",

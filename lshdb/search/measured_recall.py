@@ -38,8 +38,8 @@ from lshdb.search.pairs import find_candidates
 from lshdb.search.verification import MEMORY, check_limits, least_share, level_of, rows_among
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 
 __all__ = ["MeasuredRecall", "RecallSlice", "measure_recall", "recall_of", "wilson"]

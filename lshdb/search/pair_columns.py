@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.handle import Listing
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["LINES", "Pair", "PairColumns", "PairListing", "SignaturePairs", "columns_of"]
 

@@ -65,9 +65,9 @@ from lshdb.signatures.banding import (
     matching_bands,
 )
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.rows.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, work_ahead
 
 if TYPE_CHECKING:

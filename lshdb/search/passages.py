@@ -34,8 +34,8 @@ from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, check_limits, level_of
 from lshdb.shingling import cut_windows, parse_window_key
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
 
 __all__ = [

@@ -17,10 +17,10 @@ from lshdb.arguments import check_moment, check_name, parse_moment
 from lshdb.errors import ParameterError
 from lshdb.handle import Listing
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
 from lshdb.storage.tables.records import Cursor, as_timestamp, timestamp
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 
 __all__ = [

@@ -11,7 +11,7 @@ from lshdb.arguments import check_seconds
 from lshdb.errors import LshdbError, ParameterError, QueryError
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import Database, Fate, GuardedReader, TimedOut
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
     import pandas

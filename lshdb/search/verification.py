@@ -51,9 +51,9 @@ from lshdb.errors import (
 from lshdb.params.index_params import IndexParams, check_threshold
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.store import Store
-from lshdb.storage.tables.records import Documents
+from lshdb.storage.rows.row_reader import Documents
 from lshdb.storage.transactions.snapshot import QuerySnapshot
+from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ from lshdb.search.agreement import require_field
 from lshdb.search.explain import fields_of_keys
 from lshdb.search.verification import Hit
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["Vote", "count_votes"]
 

@@ -38,7 +38,7 @@ from lshdb.errors import InputError, ParameterError, no_document
 from lshdb.search.explain import texts_of_keys
 from lshdb.shingling import normalise, word_spans
 from lshdb.signatures.family import Family
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "DIFF_KINDS",

@@ -11,7 +11,7 @@ import pytest
 
 from lshdb import Document, Index, UncheckedWarning, deduplicate
 from lshdb.clusters.missed_pairs import MissedPairs
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.rows.edges import Edges
 from tests.brute import jaccard, shingle_set
 from tests.families import KINDS, POLICIES, THRESHOLD, allows, check_kept, family
 

@@ -42,7 +42,7 @@ def preload() -> None:
         "lshdb.maintain.rewrite",
         "lshdb.maintain.upgrade",
         "lshdb.signatures.bits",
-        "lshdb.storage.place.copy",
+        "lshdb.maintain.copy",
         "lshdb.storage.dialects.postgresql",
         "lshdb.storage.tables.schema",
         "tests.fault.plants",

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from lshdb.maintain import rewrite
-from lshdb.storage import store
 from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.transactions import store
 from lshdb.storage.transactions.changes import WriteTransaction
 
 __all__ = ["MOMENTS", "REWRITING", "Killed", "Killing", "copy_files"]

@@ -92,7 +92,9 @@ def test_before_every_line_that_makes_an_index(
     number: signal.Signals, tmp_path: Path, is_long: bool
 ) -> None:
     """An exception may come between the statement that makes something and the ``try`` behind."""
-    files = [".py"] if is_long else ["/place/creation.py", "/place/lock.py", "/storage/store.py"]
+    files = (
+        [".py"] if is_long else ["/place/creation.py", "/place/lock.py", "/transactions/store.py"]
+    )
     script = str(ROOT / "tests" / "fault" / "interrupting.py")
     step = 1 if is_long else 7 if number == signal.SIGINT else 17
     ended = subprocess.run(

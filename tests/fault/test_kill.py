@@ -61,7 +61,7 @@ NAMED = {
     "after bands are written": function("storage.bands.band_table:BandTable.append", "after", 2),
     "before orders are merged": function("storage.orders.freezing:write_orders", "before", 2),
     "after orders are merged": function("storage.orders.freezing:write_orders", "after", 2),
-    "before clusters are written": function("storage.tables.edges:EdgeTables.put_state", "before"),
+    "before clusters are written": function("storage.rows.edges:EdgeTables.put_state", "before"),
 }
 NAMED_BITS = {
     "before the vectors are written": call(WRITE, "vectors.npy$", "before"),

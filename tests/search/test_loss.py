@@ -13,7 +13,7 @@ from lshdb import Index, PairCount, UncheckedWarning
 from lshdb.clusters.missed_pairs import MissedPairs
 from lshdb.search import loss as losses
 from lshdb.search.loss import DocumentCounts, PairFrame, estimate_pairs, survey
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.rows.edges import Edges
 from tests.brute import brute_pairs
 from tests.conftest import edited, make_text, pair_set
 

@@ -340,7 +340,7 @@ def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
     rng = random.Random(6)
     with Index.create(path) as index:
         index.add(texts(rng, 80))
-    monkeypatch.setattr("lshdb.storage.store.freeze_rows", lambda *given, **how: None)
+    monkeypatch.setattr("lshdb.storage.transactions.store.freeze_rows", lambda *given, **how: None)
     with Index.open(path) as index:
         index.add(texts(rng, 50, 80))
     assert_same_postings_but_contents(path)

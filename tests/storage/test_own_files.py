@@ -291,7 +291,7 @@ def test_a_link_where_a_file_is_written_anew_is_not_written_through(
     victim.write_text("precious")
     with Index.open(tmp_path / "x") as index:
         index.remove(["key1"])
-        from lshdb.storage.store import Store
+        from lshdb.storage.transactions.store import Store
 
         plain = Store.clear_leftovers
         patch = pytest.MonkeyPatch()

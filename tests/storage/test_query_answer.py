@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from lshdb.storage import store
 from lshdb.storage.dialects.postgresql import postgres_session as asking
+from lshdb.storage.transactions import store
 from tests.conftest import family_corpus, make_text
 from tests.postgres import PostgresUrl
 

@@ -44,8 +44,8 @@ from lshdb.maintain.check.signature_checks import (
     release_findings,
 )
 from lshdb.params.index_params import IndexParams
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.threads import Workers, choose_workers
 
 __all__ = ["Finding", "check_index", "check_store"]

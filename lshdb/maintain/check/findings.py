@@ -13,8 +13,8 @@ from typing import Any
 
 from lshdb.errors import LshdbError
 from lshdb.storage.orders.frozen import MOST_SORTED
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 __all__ = ["Finding", "counted", "documents_affected", "notes"]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from lshdb.clusters.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
+from lshdb.params.bucket_layout import sql_buckets
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys
-from lshdb.storage.bands.band_table import sql_buckets
 from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile

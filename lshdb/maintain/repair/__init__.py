@@ -40,20 +40,20 @@ from lshdb.files.descriptors import sync_directory
 from lshdb.files.own_files import foreign_names, open_folder
 from lshdb.maintain.check import Finding, check_index
 from lshdb.maintain.check.signature_checks import order_findings
+from lshdb.maintain.copy import replace_database
 from lshdb.maintain.repair.evidence import find_generation
 from lshdb.maintain.repair.rebuild import Quarantine, Rebuild
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import database_of
-from lshdb.storage.place.consistency import remake_description, state_is_sound
-from lshdb.storage.place.copy import replace_database
 from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
-from lshdb.storage.store import Store
+from lshdb.storage.transactions.consistency import remake_description, state_is_sound
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter

@@ -15,7 +15,6 @@ Measured for a million signatures of 16 bands: ``docs/benchmarks.md``.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,26 +27,21 @@ from lshdb.params.bucket_layout import (
     buckets_of,
     keys_from,
     range_of_band,
+    sql_buckets,
 )
+from lshdb.storage.tables.stored_columns import BAND_TABLE, band_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lshdb.storage.dialects.base import Session
 
-__all__ = ["BAND_TABLE", "BandTable", "band_columns", "sql_buckets"]
+__all__ = ["BandTable"]
 
-BAND_TABLE = "band"
 _BLOCK_ROWS = 65_536
 _HALF = N_BUCKETS // 2
 
 Ids: TypeAlias = "NDArray[np.int64]"
-
-
-@functools.cache
-def band_columns(bands: int) -> tuple[str, ...]:
-    """Return the columns of so many bands, in order."""
-    return tuple(f"b{band}" for band in range(bands))
 
 
 class BandTable:
@@ -217,11 +211,6 @@ class BandTable:
                 numbers = np.array(block, dtype=np.int64)
                 numbers[:, 0] = keys_from(band, buckets_of(numbers[:, 0]))
                 yield numbers
-
-
-def sql_buckets(keys: Ids) -> Ids:
-    """Return the buckets of keys as SQL has them: from -2^31 to 2^31 - 1."""
-    return buckets_of(keys).astype(np.uint32).view(np.int32).astype(np.int64)
 
 
 def _in_order(keys: Ids, signature_ids: Ids) -> Ids:

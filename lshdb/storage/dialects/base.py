@@ -277,7 +277,7 @@ class Database(ABC):
         """Replace this database by another one, at rest, in one durable transaction.
 
         Readers go on with what they have begun to read. This database may be damaged. Returns False
-        if it must be replaced row by row (``copy.py``).
+        if it must be replaced row by row (``maintain/copy.py``).
         """
 
     # Sizes
@@ -575,7 +575,7 @@ class Session(ABC):
     def copy_whole(self, target: Database) -> bool:
         """Copy the database at once, as this transaction sees it, to an empty place.
 
-        Returns False if it must be copied row by row (``copy.py``).
+        Returns False if it must be copied row by row (``maintain/copy.py``).
         """
 
     @abstractmethod

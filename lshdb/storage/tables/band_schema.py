@@ -33,8 +33,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateIndex, CreateView, DropView
 
-from lshdb.storage.bands.band_table import BAND_TABLE, band_columns
 from lshdb.storage.tables.schema import NAMES, Whole
+from lshdb.storage.tables.stored_columns import (
+    BAND_TABLE,
+    band_columns,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

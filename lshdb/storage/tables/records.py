@@ -1,38 +1,29 @@
-"""Rows of documents, texts and batches: what is in them, their checksums, and reading them whole.
+"""Rows of documents and batches as records, their checksums and times.
 
 SQLite has no checksums of its own: a bit that flips in a page is read back as if it had been
 written. Postings can be compared with the signatures they came from, signatures with the CRC-32 of
 their block, texts with their hash. Nothing else vouches for the rows of ``CHECKED_TABLES``, so each
 has its checksum in the last column.
 
-What is shown, replaced, moved or exported is read by :class:`RowReader`, and compared with what was
-written. A row that is written again gets a new checksum, so damage that is not found before would
-never be.
+What is shown, replaced, moved or exported is compared with what was written (``row_reader.py``). A
+row that is written again gets a new checksum, so damage that is not found before would never be.
 
 Times are stored in UTC, as ISO 8601 with a blank and microseconds; they sort as text.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 
-from lshdb.errors import DamageError, no_document
-from lshdb.storage.dialects.base import Rows, Session
-from lshdb.storage.tables.bodies import (
-    WITHOUT_DICTIONARY,
-    BodyCodec,
-    codec_of,
-    needs_dictionary,
-)
+from lshdb.errors import DamageError
 
 __all__ = [
     "BATCH_COLUMNS",
@@ -41,8 +32,6 @@ __all__ = [
     "DOCUMENT_COLUMNS",
     "IDENTITY",
     "Cursor",
-    "Documents",
-    "RowReader",
     "StoredBatch",
     "StoredDocument",
     "WholeDocument",
@@ -213,421 +202,12 @@ class Cursor:
 
 
 CHUNK = 1000
-_FIRST_ROWS = 64
-"""Texts that are read before it is known how long they are."""
 IDENTITY = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
 """What an index says of itself: columns of ``state``."""
 DOCUMENT_COLUMNS = ", ".join([field.name for field in fields(StoredDocument)] + ["checksum"])
 BATCH_COLUMNS = ", ".join(
     [field.name for field in fields(StoredBatch) if field.default is MISSING] + ["checksum"]
 )
-
-
-Documents = dict[int, list[tuple[int, str, int]]]
-"""(doc_id, key, batch_id) of each document of some signatures, in order of doc_id."""
-
-
-class RowReader:
-    """Reads rows whole, inside one open transaction.
-
-    Parameters
-    ----------
-    session : Session
-    """
-
-    next_doc_id: int
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.execute = session.execute
-        self.stream = session.stream
-
-    # Documents
-
-    def document(self, key: str) -> StoredDocument:
-        """Return the document of a key.
-
-        Raises
-        ------
-        KeyNotFoundError
-        DamageError
-            Its row is not what was written.
-        """
-        statement = f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE key = ?"
-        row = self.execute(statement, (key,)).fetchone() if may_be_key(key) else None
-        if row is None:
-            raise no_document(key)
-        return StoredDocument(*verified_row("document", row))
-
-    def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
-        """Return documents by key, for the keys that exist.
-
-        Raises
-        ------
-        DamageError
-            A row is not what was written: it must be neither answered from nor written again.
-        """
-        if self.next_doc_id == 1:
-            return {}
-        keys = list(keys)
-        if not may_be_key("".join(keys)):  # all at once: a tenth of the time
-            keys = list(filter(may_be_key, keys))
-        return {
-            row[1]: StoredDocument(*verified_row("document", row))
-            for chunk in chunks(keys)
-            for row in self.execute(
-                f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {self.session.in_list('key')}",
-                (self.session.encode_list(chunk),),
-            )
-        }
-
-    def documents_beginning(self, prefixes: Iterable[str]) -> Iterator[StoredDocument]:
-        """Yield the documents whose keys begin with one of some prefixes, in no order.
-
-        Raises
-        ------
-        DamageError
-            A row is not what was written.
-        """
-        if self.next_doc_id == 1:
-            return
-        names = ", ".join(f"document.{name}" for name in DOCUMENT_COLUMNS.split(", "))
-        # CROSS JOIN keeps SQLite from reading all documents and looking for each in the list.
-        statement = (
-            f"SELECT {names} FROM {self.session.listed()} CROSS JOIN document "
-            "WHERE document.key >= listed.value "
-            "AND document.key < listed.value || CAST(? AS TEXT)"
-        )
-        for chunk in chunks(filter(may_be_key, prefixes)):
-            parameters = (self.session.encode_list(chunk), "\U0010ffff")
-            for row in self.session.fetch(statement, parameters):
-                yield StoredDocument(*verified_row("document", row))
-
-    def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
-        """Return (doc_id, signature_id) of the first ``limit`` documents not seen since a time.
-
-        Reads all documents: there is no index by time.
-
-        Raises
-        ------
-        DamageError
-            A row among them is not what was written: it may not be old at all.
-        """
-        rows = self.execute(
-            f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE last_seen_at < ? "
-            "ORDER BY doc_id LIMIT ?",
-            (since, limit),
-        )
-        found = (StoredDocument(*verified_row("document", row)) for row in rows)
-        return [(one.doc_id, one.signature_id) for one in found]
-
-    def count_not_seen(self, since: str) -> int:
-        """Return the number of documents that last came in before a time."""
-        row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
-        return int(row.fetchone()[0])
-
-    def whole_documents(self) -> Iterator[WholeDocument]:
-        """Yield every document with its body as it is stored, streamed in order of doc_id.
-
-        Raises
-        ------
-        DamageError
-            A row is not what was written. Bodies are not checked: compare them with their hash.
-        """
-        rows = self.stream(
-            f"SELECT form, body, {DOCUMENT_COLUMNS} FROM document LEFT JOIN content "
-            "USING (doc_id) ORDER BY doc_id"
-        )
-        for row in rows:
-            yield WholeDocument(*verified_row("document", row[2:]), *row[:2])
-
-    # Texts
-
-    def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
-        """Return what unpacks some frames; the dictionary is read if one of them needs it.
-
-        Raises
-        ------
-        DamageError
-            The dictionary is not what was written.
-        """
-        return self.codec if any(map(needs_dictionary, frames)) else WITHOUT_DICTIONARY
-
-    @functools.cached_property
-    def codec(self) -> BodyCodec:
-        """What packs and unpacks the bodies of the index, with its dictionary if it has one.
-
-        Raises
-        ------
-        DamageError
-            The dictionary is not what was written.
-        """
-        database = self.session.database
-        if database.codec is None:
-            row = self.execute("SELECT body, hash FROM text_dictionary").fetchone()
-            if row is None:
-                return WITHOUT_DICTIONARY  # a later commit may bring one
-            codec = codec_of(*row)
-            if not self.session.is_reader:
-                return codec  # its own transaction may have brought it, and fail
-            database.codec = codec
-        return database.codec
-
-    def body(self, doc_id: int) -> Any:
-        """Return the text or tokens of a document; None if texts are not stored.
-
-        Raises
-        ------
-        DamageError
-            It is not the one that was written.
-        """
-        row = self.execute(
-            "SELECT form, body, body_hash, n_chars FROM content JOIN document USING (doc_id) "
-            "WHERE doc_id = ?",
-            (doc_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        return self.codec_for([row[1]]).unpack(*row[:3], n_chars=row[3], doc_id=doc_id)
-
-    def n_chars_of(self, doc_id: int) -> object:
-        """Return the length of a document from its row; None if there is no row."""
-        row = self.execute("SELECT n_chars FROM document WHERE doc_id = ?", (doc_id,)).fetchone()
-        return None if row is None else row[0]
-
-    def bodies_of_signatures(
-        self, signature_ids: Sequence[int], documents: Documents | None = None
-    ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
-        """Yield one body for each signature that a document has: (signature_id, body).
-
-        With ``documents``, which has the documents of every signature, only texts are looked up.
-        Unlike :meth:`body`, does not compare the hash: for 24,000 texts of 1.5 KB that made
-        ``pairs`` slower by 13 to 19 % (3.6 us a text for the hash, and 3 us for the row that has
-        it). ``check`` compares them all.
-
-        Raises
-        ------
-        DamageError
-            A body cannot be decoded.
-        """
-        for chunk in chunks(signature_ids):
-            for signature_id, doc_id, form, packed in self._bodies(chunk, documents):
-                length = functools.partial(self.n_chars_of, doc_id)
-                codec = self.codec_for([packed])
-                yield signature_id, codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
-
-    def packed_bodies_of_signatures(
-        self, signature_ids: Sequence[int], *, n_bytes: int
-    ) -> Iterator[list[tuple[int, int, str, bytes]]]:
-        """Yield lists of (signature_id, doc_id, form, packed), of one document for each signature.
-
-        A list has some ``n_bytes`` packed bytes, as far as the mean of those before tells. Sorted
-        signatures take half the time of others: their rows lie side by side.
-        """
-        most = _FIRST_ROWS
-        for chunk in chunks(signature_ids):
-            found = self._first_bodies(chunk)
-            while rows := found.fetchmany(most):
-                yield rows
-                mean = sum(len(row[3]) for row in rows) // len(rows)
-                most = min(max(n_bytes // (mean + 1), 1), CHUNK)
-
-    def _first_bodies(self, signature_ids: list[int]) -> Rows:
-        condition, parameters = self.session.is_one_of("signature_id", signature_ids)
-        rows: Rows = self.execute(
-            "SELECT first.signature_id, first.doc_id, content.form, content.body FROM "
-            "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
-            f"WHERE {condition} GROUP BY signature_id) AS first "
-            "JOIN content ON content.doc_id = first.doc_id",
-            parameters,
-        )
-        return rows
-
-    def _bodies(
-        self, signature_ids: list[int], documents: Documents | None
-    ) -> Iterator[tuple[int, int, str, bytes]]:
-        """Yield (signature_id, doc_id, form, body as stored) of first documents, as they come."""
-        if documents is None:
-            yield from self._first_bodies(signature_ids)
-            return
-        if len(signature_ids) == 1:  # as in most queries
-            one, doc_id = signature_ids[0], documents[signature_ids[0]][0][0]
-            sql = "SELECT form, body FROM content WHERE doc_id = ?"
-            yield from ((one, doc_id, *row) for row in self.session.fetch(sql, (doc_id,)))
-            return
-        first = {documents[one][0][0]: one for one in signature_ids}
-        condition, parameters = self.session.is_one_of("doc_id", list(first))
-        for doc_id, form, packed in self.execute(
-            f"SELECT doc_id, form, body FROM content WHERE {condition}", parameters
-        ):
-            yield first[doc_id], doc_id, form, packed
-
-    def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
-        """Yield (doc_id, text or tokens) of the documents whose texts are stored.
-
-        Raises
-        ------
-        DamageError
-            One is not the one that was written.
-        """
-        for chunk in chunks(doc_ids):
-            for doc_id, form, packed, body_hash, n_chars in self.execute(
-                "SELECT doc_id, form, body, body_hash, n_chars FROM content "
-                f"JOIN document USING (doc_id) WHERE {self.session.in_list('doc_id')}",
-                (self.session.encode_list(chunk),),
-            ):
-                codec = self.codec_for([packed])
-                body = codec.unpack(form, packed, body_hash, n_chars=n_chars, doc_id=doc_id)
-                yield doc_id, body
-
-    # Kept fields
-
-    def fields_of(self, doc_ids: Iterable[int]) -> dict[int, str]:
-        """Return kept fields by doc_id, as JSON objects, for the documents that have some.
-
-        Raises
-        ------
-        DamageError
-            A row is not what was written.
-        """
-        return {
-            row[0]: verified_row("kept_field", row)[1]
-            for chunk in chunks(doc_ids)
-            for row in self.execute(
-                "SELECT doc_id, fields, checksum FROM kept_field "
-                f"WHERE {self.session.in_list('doc_id')}",
-                (self.session.encode_list(chunk),),
-            )
-        }
-
-    def has_fields(self) -> bool:
-        """Return whether any document has kept fields."""
-        return self.execute("SELECT 1 FROM kept_field LIMIT 1").fetchone() is not None
-
-    def has_field(self, name: str) -> bool:
-        """Return whether any document has that kept field; reads them all if none has."""
-        statement = "SELECT 1 FROM document_field WHERE name = ? LIMIT 1"
-        return self.execute(statement, (name,)).fetchone() is not None
-
-    def field_names(self, most: int) -> list[str]:
-        """Return the names of kept fields, up to so many; reads all documents."""
-        statement = "SELECT DISTINCT name FROM document_field ORDER BY name LIMIT ?"
-        return [name for (name,) in self.execute(statement, (most,))]
-
-    def kept_fields(self) -> Iterator[tuple[Any, ...]]:
-        """Yield (doc_id, fields) of all documents that have some, verified, in order."""
-        rows = self.session.stream("SELECT doc_id, fields, checksum FROM kept_field ORDER BY 1")
-        return (verified_row("kept_field", row) for row in rows)
-
-    # The whole index
-
-    def identity(self) -> dict[str, Any]:
-        """Return what the index says of itself: one of ``IDENTITY`` to its value."""
-        row = self.execute(f"SELECT {', '.join(IDENTITY)} FROM state").fetchone()
-        return dict(zip(IDENTITY, row, strict=True))
-
-    def revision(self) -> str | None:
-        """Return the revision of the schema; None if nothing says it."""
-        row = self.execute("SELECT version_num FROM alembic_version").fetchone()
-        return row[0] if row else None
-
-    def n_documents(self) -> int:
-        """Return the number of documents, from what each batch added and removed."""
-        (count,) = self.execute(
-            "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
-            "FROM batch"
-        ).fetchone()
-        return int(count)
-
-    def count_documents(self) -> tuple[int, int, int]:
-        """Count documents, those with a signature, and the signatures that they have."""
-        documents, signed, distinct = self.execute(
-            "SELECT count(*), count(signature_id), count(DISTINCT signature_id) FROM document"
-        ).fetchone()
-        return documents, signed, distinct
-
-    def count_characters(self) -> int:
-        """Return the sum of the lengths of all documents."""
-        (count,) = self.execute("SELECT coalesce(sum(n_chars), 0) FROM document").fetchone()
-        return int(count)
-
-    # Batches
-
-    def count_batches(self) -> int:
-        """Return the number of batches."""
-        (count,) = self.execute("SELECT count(*) FROM batch").fetchone()
-        return int(count)
-
-    def batches(self) -> list[StoredBatch]:
-        """Return all batches, oldest first; raise a DamageError for a damaged one."""
-        unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
-        nights = self.nights()
-        rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
-        batches = [StoredBatch(*verified_row("batch", row)) for row in rows.fetchall()]
-        return [
-            replace(
-                batch,
-                has_ended=batch.add_id not in unfinished,
-                night=nights.get(batch.add_id, ""),
-            )
-            for batch in batches
-        ]
-
-    def nights(self) -> dict[int, str]:
-        """Return the name of the night of each add that has one."""
-        rows = self.execute("SELECT add_id, name, checksum FROM night ORDER BY add_id").fetchall()
-        return dict(verified_row("night", row) for row in rows)
-
-    def last_add(self) -> int:
-        """Return the first batch of the newest add that changed something; 1 if there is none.
-
-        An add changed something if it added or replaced documents, or took over those of an add
-        that did not end. An add of a night counts from the first add of that night on.
-        """
-        (add_id,) = self.execute(
-            "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
-            "OR (SELECT min(own.batch_id) FROM document AS own "
-            "WHERE own.batch_id >= batch.batch_id) = batch.batch_id)"
-        ).fetchone()
-        nights = self.nights()
-        if add_id not in nights:
-            return add_id or 1
-        return min(first for first, name in nights.items() if name == nights[add_id])
-
-    def newest_batch(self) -> int:
-        """Return the number of the newest batch; 0 if there is none."""
-        (newest,) = self.execute("SELECT max(batch_id) FROM batch").fetchone()
-        return newest or 0
-
-    def batch_from(self, moment: str) -> int:
-        """Return the first batch that began at a time or later; one past the newest if none did."""
-        (first,) = self.execute(
-            "SELECT min(batch_id) FROM batch WHERE started_at >= ?", (moment,)
-        ).fetchone()
-        return first or self.newest_batch() + 1
-
-    def cursors(self) -> list[Cursor]:
-        """Return all cursors, by name; raise a DamageError for a damaged one."""
-        rows = self.execute(
-            "SELECT name, batch_id, advanced_at, checksum FROM cursor ORDER BY name"
-        ).fetchall()
-        return [Cursor(*verified_row("cursor", row)) for row in rows]
-
-    def unfinished_batches(self, *, but: int | None = None) -> frozenset[int]:
-        """Return the batches of adds that did not end, except the current add ``but``."""
-        rows = self.execute(
-            "SELECT batch.batch_id FROM batch "
-            "JOIN unfinished_add ON unfinished_add.add_id = batch.add_id WHERE batch.add_id <> ?",
-            (but or 0,),
-        )
-        return frozenset(batch_id for (batch_id,) in rows)
-
-    def last_batch(self) -> StoredBatch | None:
-        """Return the newest batch; raise a DamageError if it is damaged."""
-        row = self.execute(
-            f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
-        ).fetchone()
-        return None if row is None else StoredBatch(*verified_row("batch", row))
 
 
 def may_be_key(text: str) -> bool:

@@ -7,12 +7,22 @@ besides, keys and indexes and checksums, says ``schema.py``; what an export adds
 
 from __future__ import annotations
 
+import functools
 from dataclasses import MISSING, fields
 from typing import NamedTuple
 
 from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument
 
-__all__ = ["STORED", "StoredColumn"]
+__all__ = ["BAND_TABLE", "STORED", "StoredColumn", "band_columns"]
+
+BAND_TABLE = "band"
+"""Its columns depend on the index; see ``bands/band_table.py``."""
+
+
+@functools.cache
+def band_columns(bands: int) -> tuple[str, ...]:
+    """Return the columns of so many bands, in order."""
+    return tuple(f"b{band}" for band in range(bands))
 
 
 class StoredColumn(NamedTuple):

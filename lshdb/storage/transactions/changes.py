@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, extend_blocks
-from lshdb.storage.store import Store
+from lshdb.storage.rows.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.tables.bodies import BodyCodec, hash_body, train_dictionary
-from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.tables.records import (
     StoredDocument,
     row_checksum,
@@ -32,6 +31,7 @@ from lshdb.storage.tables.records import (
     with_checksums,
 )
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

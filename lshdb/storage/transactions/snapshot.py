@@ -30,13 +30,21 @@ from lshdb.storage.orders.frozen import Cover, OrderFolder
 from lshdb.storage.orders.order_file import OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
+from lshdb.storage.rows.row_reader import (
+    Documents,
+    RowReader,
+)
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, needs_dictionary
-from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, may_be_key
+from lshdb.storage.tables.records import (
+    CHUNK,
+    chunks,
+    may_be_key,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lshdb.storage.tables.edges import EdgeTables
+    from lshdb.storage.rows.edges import EdgeTables
 
 __all__ = ["QueryAnswer", "QuerySnapshot", "Snapshot", "verified_rows"]
 
@@ -159,7 +167,7 @@ class Snapshot(RowReader):
     @property
     def edges(self) -> EdgeTables:
         """Verified edges and clusters."""
-        from lshdb.storage.tables.edges import EdgeTables
+        from lshdb.storage.rows.edges import EdgeTables
 
         return EdgeTables(self.session)
 

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, ParameterError
-from lshdb.storage.bands.band_table import band_columns
 from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.postgresql.postgres_arrays import register_arrays
@@ -45,6 +44,7 @@ from lshdb.storage.dialects.postgresql.schema_place import (
     refuse_unfit,
     take_lock,
 )
+from lshdb.storage.tables.stored_columns import band_columns
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -26,10 +26,13 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.params.bucket_layout import bands_of
-from lshdb.storage.bands.band_table import BAND_TABLE, band_columns, sql_buckets
+from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.storage.dialects.base import NUMBERS, Answer, Database, Session, State
 from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
+from lshdb.storage.tables.stored_columns import (
+    BAND_TABLE,
+    band_columns,
+)
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lshdb.arrays import np
-from lshdb.storage.bands.band_table import BAND_TABLE
 from lshdb.storage.dialects.base import NUMBERS, Database, Session, State
 from lshdb.storage.dialects.sqlite.connections import Connection, copy_database
+from lshdb.storage.tables.stored_columns import BAND_TABLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,9 +24,9 @@ import functools
 import re
 from collections.abc import Iterable
 
-from lshdb.storage.bands.band_table import band_columns
 from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
+from lshdb.storage.tables.stored_columns import band_columns
 
 __all__ = [
     "REVISION_TABLE",

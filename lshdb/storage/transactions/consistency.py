@@ -17,8 +17,9 @@ from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory
+from lshdb.storage.rows.row_reader import RowReader
 from lshdb.storage.tables.migrations import check_revision
-from lshdb.storage.tables.records import RowReader, row_checksum
+from lshdb.storage.tables.records import row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [

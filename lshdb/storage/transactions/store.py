@@ -37,7 +37,6 @@ from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.orders.freezing import SortedRows, clear_orders, freeze_rows
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.orders.order_file import Banding, OrderName
-from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.place.lock import WriterLock
@@ -51,6 +50,7 @@ from lshdb.storage.rowfiles.generations import (
 )
 from lshdb.storage.rowfiles.layouts import described_layouts
 from lshdb.storage.tables.bodies import BodyCodec
+from lshdb.storage.transactions.consistency import agreed_params, state_is_sound
 from lshdb.storage.transactions.diagnosis import damage_behind
 from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snapshot
 

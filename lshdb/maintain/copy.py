@@ -24,8 +24,8 @@ from lshdb.storage.dialects import Database, DatabasePlace, named_place
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.place.creation import Creation, make_tables
 from lshdb.storage.place.directory import Description, IndexDirectory
-from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Table

@@ -1,0 +1,1 @@
+"""Rows of the tables, read and written through a session."""
