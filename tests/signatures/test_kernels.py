@@ -720,7 +720,7 @@ def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
 
 
 def work_for_long(name: str) -> Callable[[], object]:
-    """A call of the kernel that takes half a second or more, with little memory."""
+    """A call of the kernel that takes a quarter of a second or more, with little memory."""
     rng = np.random.default_rng(1)
     n, num_perm = 200_000, 4096
     text = rng.bytes(1_500_000).hex()
@@ -751,7 +751,7 @@ def work_for_long(name: str) -> Callable[[], object]:
             rows, pairs[0], rows, pairs[1], num_perm, 255, 16, *equal
         ),
         "keys": lambda: kernel.bucket_keys(
-            np.zeros((60_000, 1024), np.uint16), 1024, 16, 255, 4,
+            np.zeros((60_000, num_perm), np.uint16), num_perm, 16, 255, 16,
             np.zeros((60_000, 255), np.int64),
         ),
         "texts": lambda: kernel.shingle_texts([text[:100_000]] * 200, 1, 9, False, many),
