@@ -117,9 +117,9 @@ def open_file(
         flags |= os.O_NOFOLLOW
     descriptor = os.open(path, flags, mode)
     try:
-        found = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(found):
-            raise UnfitFileError(path, found)
+        file_mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(file_mode):
+            raise UnfitFileError(path, file_mode)
     except BaseException:
         os.close(descriptor)
         raise
@@ -179,7 +179,7 @@ def foreign_names(folder: int, *more: str) -> list[str]:
     more : str
         Other names that belong to the index: those of its database.
     """
-    found = []
+    foreign = []
     for name in os.listdir(folder):
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -187,8 +187,8 @@ def foreign_names(folder: int, *more: str) -> list[str]:
             continue
         is_file = stat.S_ISREG(mode) and (_OWN_NAMES.fullmatch(name) or name in more)
         if not is_file and not (stat.S_ISDIR(mode) and _is_table(folder, name)):
-            found.append(name)
-    return sorted(found)
+            foreign.append(name)
+    return sorted(foreign)
 
 
 def _is_table(folder: int, name: str) -> bool:
