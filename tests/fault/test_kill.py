@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ def call(kinds: int, part: str, way: str, nth: int = 1) -> dict[str, Any]:
 
 
 def function(name: str, when: str, nth: int = 1) -> dict[str, Any]:
+    pkgutil.resolve_name(f"lshdb.{name}")  # a name that has moved fails short runs, too
     return {"killed_at": {"name": f"lshdb.{name}", "when": when, "nth": nth}}
 
 
@@ -86,7 +88,7 @@ NAMED_FIRST = {
 }
 ORDINARY = (
     "before they are synced", "in the middle of the log", "in a checkpoint",
-    "when the commit is durable", "after a merge, before its commit",
+    "when the commit is durable", "after orders are merged",
     "in the schema", "before the rename", "after the rename",
     "before the vectors are synced", "before the next generation is synced",
 )  # fmt: skip

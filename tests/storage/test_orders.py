@@ -590,7 +590,7 @@ with Index.open(sys.argv[1]) as index:
 @pytest.mark.parametrize(
     ("module", "name", "after"),
     [
-        ("store", "freeze_rows", False), ("orders.freezing", "write_orders", False),
+        ("transactions.store", "freeze_rows", False), ("orders.freezing", "write_orders", False),
         ("orders.order_file", "write_at", True), ("orders.order_file", "sync_file", False),
         ("orders.order_file", "_crc32", True), ("orders.freezing", "clear_orders", False),
     ],
