@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
-from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
+from lshdb.storage.dialects.sqlite import SqliteDatabase, connections, sqlite_session
 from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE
 from lshdb.storage.rowfiles import row_file
 from lshdb.storage.transactions import changes
@@ -268,3 +268,41 @@ def test_the_garbage_collector_is_as_it_was(make_index: Make, enabled: bool) -> 
         assert gc.isenabled() is enabled
     finally:
         gc.enable()
+
+
+@pytest.mark.sqlite("what it does as it closes a connection")
+@pytest.mark.parametrize("name", ["empty_log", "_uri"])
+def test_what_fails_in_closing_a_connection_is_no_message(
+    make_index: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+) -> None:
+    """The pool would log it with a traceback, and the file would stay open."""
+    index = make_index()
+    index.add(CORPUS)
+    connection = SqliteDatabase.by_url(None, index.path).open_engine().connect()
+    connection.exec_driver_sql("DELETE FROM edge")
+    monkeypatch.setattr(connections, name, failing(MemoryError()))
+    connection.close()
+    monkeypatch.undo()
+    index.close()
+    assert not [record for record in caplog.records if record.name.startswith("sqlalchemy")]
+    assert not [each for each in connections._OPEN if each.path == str(index.path / "index.db")]
+    with Index.open(index.path) as again:
+        assert again.check() == [] and again.stats().documents == len(CORPUS)
+
+
+def test_what_a_connection_cannot_close_is_not_written_to_standard_error(tmp_path: Path) -> None:
+    program = (
+        "import sys, lshdb\n"
+        "from sqlalchemy.engine.default import DefaultDialect\n"
+        "def fail(*_): raise MemoryError\n"
+        "DefaultDialect.do_close = fail\n"
+        "with lshdb.Index.create(sys.argv[1]) as index: index.add([('a', 'some words')])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "a.lshdb"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": child_path()},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -38,6 +38,7 @@ __all__ = [
     "Session",
     "State",
     "TimedOut",
+    "pool_log",
 ]
 
 _FEW_VALUES = 8
@@ -52,6 +53,19 @@ greatest possible value; the row of ``state`` gives the latter."""
 Ids: TypeAlias = "NDArray[np.int64]"
 State: TypeAlias = tuple[str, int, int, str]
 """As :meth:`Session.state` gives it."""
+
+
+def pool_log() -> str:
+    """Return the name of the log of SQLAlchemy's pool: with no handler set, it is not written.
+
+    The pool logs with a traceback whatever it cannot close; who used the connection has the error.
+    """
+    import logging
+
+    logger = logging.getLogger("sqlalchemy.pool.impl.NullPool.lshdb")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return "lshdb"
 
 
 class Fate(enum.Enum):

@@ -34,7 +34,15 @@ from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, ParameterError
-from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
+from lshdb.storage.dialects.base import (
+    Answer,
+    Database,
+    Fate,
+    GuardedReader,
+    Reader,
+    Session,
+    pool_log,
+)
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.postgresql.postgres_arrays import register_arrays
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
@@ -229,6 +237,7 @@ class PostgresDatabase(Database):
             "postgresql+psycopg://",
             creator=connect,
             poolclass=NullPool,
+            pool_logging_name=pool_log(),
             pool_reset_on_return=None,
         )
 

@@ -157,14 +157,17 @@ class WriterConnection(Connection):
     """
 
     def close(self) -> None:
-        """Empty the log as far as readers allow, and close; the log's files stay."""
+        """Empty the log as far as readers allow, and close; the log's files stay.
+
+        It raises nothing, not even for want of memory: the pool would log that with a traceback.
+        """
         if self.is_foreign:
             return
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(Exception):
             self.rollback()
             empty_log(self)
-        with contextlib.ExitStack() as exits:
-            with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(Exception), contextlib.ExitStack() as exits:
+            with contextlib.suppress(Exception):
                 keeper = exits.enter_context(
                     contextlib.closing(Connection(_uri(self.path), uri=True))
                 )

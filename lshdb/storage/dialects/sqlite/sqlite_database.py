@@ -32,7 +32,7 @@ from lshdb.errors import (
     system_hint,
 )
 from lshdb.files.own_files import UnfitFileError, refuse_unfit
-from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session
+from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session, pool_log
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
@@ -316,6 +316,7 @@ class SqliteDatabase(Database):
         engine = create_engine(
             URL.create("sqlite", database=str(self)),
             poolclass=NullPool,
+            pool_logging_name=pool_log(),
             connect_args={"factory": WriterConnection},
         )
 
