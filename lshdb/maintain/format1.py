@@ -49,7 +49,7 @@ from lshdb.storage.place.directory import (
     Description,
     IndexDirectory,
 )
-from lshdb.storage.rowfiles.generations import Generation, generation_of, is_generation
+from lshdb.storage.rowfiles.generations import Generation, generation_of
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
@@ -197,16 +197,9 @@ def settle_upgrade(path: Path) -> None:
 
     The writer lock is held.
     """
-    directory = IndexDirectory(path)
     with contextlib.closing(Store.open(path)) as store:
-        directory.settle_description()
         with store.reading() as snapshot:
-            names = {file.path.name for file in snapshot.generation.files}
-        for file in path.glob("*.npy"):
-            is_rows = is_generation(file.name.replace("vectors", "signatures", 1))
-            is_old = is_rows and file.name not in names
-            if (is_old or file.name.startswith("orders.")) and file.is_file():
-                file.unlink()
+            store.clear_leftovers(snapshot)
         remove_rebuilt(path / ASIDE, store.uuid)
         store.use_orders(BandOrders(store.params.cut))
         store.freeze()

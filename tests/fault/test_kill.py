@@ -219,6 +219,28 @@ def test_an_upgrade_is_killed_at_every_call(
     assert states == {"old", "new"}
 
 
+@pytest.mark.parametrize("then", ["upgrade", "add_few"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_nothing_is_left_of_an_upgrade_that_was_killed_at_its_end(
+    when: str,
+    then: str,
+    writer: WriterProcess,
+    unpack_format_1: Callable[[Path], State],
+    tmp_path: Path,
+) -> None:
+    """Whoever writes next removes what the upgrade has replaced."""
+    path = tmp_path / "root" / INDEX
+    documents = unpack_format_1(path)
+    how = function("storage.place.directory:IndexDirectory.settle_description", when)
+    killed = writer.run(path, documents, steps=("upgrade",), **how)
+    assert killed.outcome == "killed", killed.result
+    assert writer.run(path, documents, steps=(then,)).outcome == "done"
+    rows = [file.name for file in path.glob("*.npy") if not file.name.startswith("orders.")]
+    assert rows == ["signatures.1.npy"]
+    assert not (path / "index.next.toml").exists()
+    assert "format = 2" in (path / "index.toml").read_text()
+
+
 UPGRADE_POSTGRES = {
     "before documents are read": ("maintain.format1:add_stored", "before", "old"),
     "before history is written": ("maintain.format1:_restore_history", "before", "old"),

@@ -38,6 +38,7 @@ __all__ = [
     "FIRST_NAME",
     "Generation",
     "clear_generations",
+    "clear_older_format",
     "generation_of",
     "is_generation",
     "is_settled",
@@ -222,6 +223,18 @@ def clear_generations(current: Generation) -> None:
                 with contextlib.suppress(OSError):
                     if RowFile(path, file.layout).is_own():
                         path.unlink()
+
+
+def clear_older_format(current: Generation) -> None:
+    """Remove the files of the index that an upgrade has replaced, and orders of any rows.
+
+    They begin otherwise than those of this format, so only their names tell what they are.
+    """
+    names = {file.path.name for file in current.files}
+    for path in current.signatures.path.parent.glob("*.npy"):
+        is_old = path.name.startswith("orders.") or _NAME.fullmatch(path.name) is not None
+        if is_old and path.name not in names and path.is_file() and not path.is_symlink():
+            path.unlink()
 
 
 def generation_of(

@@ -44,6 +44,7 @@ from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
     Generation,
     clear_generations,
+    clear_older_format,
     generation_of,
     is_generation,
     is_settled,
@@ -429,12 +430,14 @@ class Store:
             return Frozen(None, False)
 
     def clear_leftovers(self, snapshot: Snapshot) -> None:
-        """Finish or undo what a killed writer left half done; under the writer lock."""
+        """Finish or undo what a killed writer, or an upgrade, left half done; under the lock."""
         clear_generations(snapshot.generation)
         cut = None if self.orders is None else self.orders.banding.name
         clear_orders(self.directory.path, snapshot, cut)
         following = self.directory.read_next_description()
         if following is not None and following.parameters == self.params.items():
+            if self.directory.read_description().format != FORMAT:
+                clear_older_format(snapshot.generation)
             self.directory.settle_description()
         self.directory.next_description.unlink(missing_ok=True)
 
