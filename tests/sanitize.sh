@@ -80,12 +80,12 @@ else
         shift
         # Without those that go through millions of characters or megabytes of text.
         long="megabytes or arbitrary_texts or normalised_as_the or every_code_point or ready_tokens"
-        long="$long or 300000 or sketches_of_every_size or compared_by_their_shingles"
+        long="$long or 300000 or sketches_of_every_size or compared_by_their_shingles or no_text_is_slow"
         set -- tests/signatures/test_kernels.py tests/signatures/test_families_kernel.py \
             tests/signatures/test_query_kernel.py tests/signatures/test_band_orders.py \
             tests/signatures/test_hostile_callers.py tests/signatures/test_refusals.py \
             tests/signatures/test_whole_texts.py tests/documents/test_line_blocks.py \
-            tests/ingest/test_row_checksums.py \
+            tests/ingest/test_row_checksums.py tests/kernel/test_passages.py \
             tests/storage/test_staged_rows.py \
             tests/shingling/test_shingles.py -q -k "not ($long)" "$@"
     fi
@@ -94,7 +94,7 @@ else
         if [ -e "${argument%%::*}" ]; then tests=1; fi
     done
     if [ $tests = 0 ]; then
-        set -- tests/signatures tests/shingling tests/golden tests/property tests/search \
+        set -- tests/kernel tests/signatures tests/shingling tests/golden tests/property tests/search \
             tests/signatures/test_banding.py tests/test_index_units.py tests/test_tokenizers.py \
             --ignore tests/shingling/test_steps.py "$@" # all Python, and long
     fi

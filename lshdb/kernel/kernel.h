@@ -12,6 +12,7 @@
        compare.c    rows -> bucket keys; two sets -> their common values
        orders.c     bucket keys -> frozen orders, and look-ups in them
        sharing.c    many sets -> a table of their values; which sets share values with another
+       passages.c   two texts as words -> the passages that they share
        scan.c       all rows of a block against some queries; the best of their counts
        levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
        lines.c      lines of JSON -> where key and text are
@@ -23,6 +24,7 @@
        bind_texts.c the Python interface of whole texts: normalise, hash, sign
        bind_queries.c  the same of one query at a time
        binding.h    what the files of the Python interface share
+       bind_passages.c  the Python interface of passages.c
        bind_orders.c  the Python interface of orders.c
        bind_scan.c  the Python interface of scan.c
        bind_sharing.c  the Python interface of sharing.c

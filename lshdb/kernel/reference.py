@@ -8,6 +8,7 @@ one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 
 from lshdb.kernel.reference_orders import find_keys, group_keys, pack_cells, sort_orders
 from lshdb.kernel.reference_pages import lay_rows, row_checksums
+from lshdb.kernel.reference_passages import align_words
 from lshdb.kernel.reference_rows import (
     agreeing_pairs,
     bucket_keys,
@@ -41,6 +42,7 @@ from lshdb.kernel.reference_texts import (
 
 __all__ = [
     "agreeing_pairs",
+    "align_words",
     "bucket_keys",
     "compare_bits",
     "compare_found",

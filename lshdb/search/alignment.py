@@ -11,7 +11,7 @@ Strings, Trees and Sequences, section 13.3), best chain first, each run in one c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.kernel import kernel
 from lshdb.params.index_params import IndexParams
 from lshdb.shingling import normalise, word_spans
 
@@ -26,11 +27,6 @@ __all__ = ["AlignedText", "Aligner", "Area", "Span", "merge_blocks"]
 
 Ids = NDArray[np.int64]
 
-_GAP_COST = 0.25
-_MOST_PLACES = 32
-"""A k-gram that is in so many places of one side is passed over: table lines, rows of dots."""
-_MOST_NEAR = 128
-"""Chains that may be continued at one word; where there are more, the best half of them stays."""
 _MOST_CACHED = 1_000_000
 
 
@@ -69,11 +65,6 @@ class AlignedText:
     starts: Ids
     ends: Ids
     grams: NDArray[np.uint64]
-
-    def places(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first word that ends after one character, and that begins from another on."""
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        return first, int(np.searchsorted(self.starts, end, side="left"))
 
     def characters(self, first: int, last: int) -> tuple[int, int]:
         """Return where words begin and end (left out)."""
@@ -133,144 +124,12 @@ class Aligner:
         list of Span
             Of at least a quarter of a window, or the best of a block.
         """
-        spans: list[Span] = []
-        for block in blocks:
-            near = Span(
-                *words1.places(block.start1, block.end1), *words2.places(block.start2, block.end2)
-            )
-            spans += [
-                span for span in self._near(words1, words2, near) if not _is_covered(span, spans)
-            ]
-        return sorted(spans)
-
-    def _near(self, words1: AlignedText, words2: AlignedText, near: Span) -> list[Span]:
-        """Return the passages around a place; look farther where one may go on."""
-        reach = self._window
-        while True:
-            around = Span(
-                max(near.first1 - reach, 0),
-                min(near.last1 + reach, len(words1.starts)),
-                max(near.first2 - reach, 0),
-                min(near.last2 + reach, len(words2.starts)),
-            )
-            spans = [
-                span
-                for span in self._chains(words1, words2, around)
-                if words1 is not words2 or span.last1 <= span.first2
-            ]
-            long_spans = [span for span in spans if self._is_long(span)] or spans[:1]
-            whole = Span(0, len(words1.starts), 0, len(words2.starts))
-            if around == whole or not any(
-                self._may_go_on(span, around, whole) for span in long_spans
-            ):
-                return long_spans
-            reach *= 2
-
-    def _may_go_on(self, span: Span, around: Span, whole: Span) -> bool:
-        """Return whether a passage may go on beyond the compared words."""
-        room = self._window // 2
-        before = (span.first1 - around.first1 < room and around.first1 > 0) or (
-            span.first2 - around.first2 < room and around.first2 > 0
-        )
-        behind = (around.last1 - span.last1 < room and around.last1 < whole.last1) or (
-            around.last2 - span.last2 < room and around.last2 < whole.last2
-        )
-        return before or behind
-
-    def _is_long(self, span: Span) -> bool:
-        least = max(self._window // 4, self.k)
-        return min(span.last1 - span.first1, span.last2 - span.first2) >= least
-
-    def _chains(self, words1: AlignedText, words2: AlignedText, around: Span) -> Iterator[Span]:
-        """Yield chains of runs of equal words, the best first."""
-        runs = self._runs(words1, words2, around)
-        if not len(runs):
-            return
-        scores, before = self._scores(runs)
-        is_used = [False] * len(runs)
-        for last in sorted(range(len(runs)), key=lambda place: -scores[place]):
-            if is_used[last]:
-                continue
-            first = last
-            is_used[last] = True
-            while before[first] >= 0 and not is_used[before[first]]:
-                first = before[first]
-                is_used[first] = True
-            left1, left2, _ = runs[first]
-            right1, right2, length = runs[last]
-            more = length + self.k - 1
-            yield Span(left1, right1 + more, left2, right2 + more)
-
-    def _runs(
-        self, words1: AlignedText, words2: AlignedText, around: Span
-    ) -> list[tuple[int, int, int]]:
-        """Return runs of equal k-grams: first word in either text, and number of k-grams."""
-        lead = self.k - 1
-        left = words1.grams[around.first1 : max(around.last1 - lead, around.first1)]
-        right = words2.grams[around.first2 : max(around.last2 - lead, around.first2)]
-        order = np.argsort(right, kind="stable")
-        in_order = right[order]
-        low = np.searchsorted(in_order, left, side="left")
-        counts = np.searchsorted(in_order, left, side="right") - low
-        counts[counts > _MOST_PLACES] = 0
-        places1 = np.repeat(np.arange(len(left)), counts)
-        offsets = np.arange(len(places1)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places2 = order[np.repeat(low, counts) + offsets] + around.first2
-        places1 += around.first1
-        if words1 is words2:
-            later = places2 > places1
-            places1, places2 = places1[later], places2[later]
-        if not len(places1):
-            return []
-        by_diagonal = np.lexsort((places1, places2 - places1))
-        places1, places2 = places1[by_diagonal], places2[by_diagonal]
-        breaks = np.flatnonzero((np.diff(places1) != 1) | (np.diff(places2) != 1)) + 1
-        firsts = np.concatenate([[0], breaks])
-        lengths = np.diff(np.append(firsts, len(places1)))
-        return sorted(
-            zip(places1[firsts].tolist(), places2[firsts].tolist(), lengths.tolist(), strict=True)
-        )
-
-    def _scores(self, runs: Sequence[tuple[int, int, int]]) -> tuple[list[float], list[int]]:
-        """Return the score of the best chain that ends with each run, and the run before it."""
-        scores: list[float] = []
-        before: list[int] = []
-        near: list[int] = []  # earlier runs that may be continued
-        for number, (place1, place2, length) in enumerate(runs):
-            best, chosen = 0.0, -1
-            near = [
-                run_number
-                for run_number in near
-                if place1 - runs[run_number][0] - runs[run_number][2] <= self._window
-            ]
-            if len(near) > _MOST_NEAR:
-                near = sorted(sorted(near, key=scores.__getitem__)[-_MOST_NEAR // 2 :])
-            for earlier in near:
-                other1, other2, size = runs[earlier]
-                gap1, gap2 = place1 - other1 - size, place2 - other2 - size
-                gap = max(gap1, gap2)
-                if gap1 < 0 or gap2 < 0 or gap > self._window:
-                    continue
-                score = scores[earlier] - _GAP_COST * gap
-                if score > best:
-                    best, chosen = score, earlier
-            scores.append(best + length)
-            before.append(chosen)
-            near.append(number)
-        return scores, before
-
-
-def _is_covered(span: Span, spans: Sequence[Span]) -> bool:
-    """Return whether a passage lies mostly in one that is known, in both texts."""
-
-    def shared(first: int, last: int, first_known: int, last_known: int) -> bool:
-        return 2 * (min(last, last_known) - max(first, first_known)) > last - first
-
-    return any(
-        shared(span.first1, span.last1, aligned.first1, aligned.last1)
-        and shared(span.first2, span.last2, aligned.first2, aligned.last2)
-        for aligned in spans
-    )
+        areas = np.array(list(blocks), dtype=np.int64)
+        aligned = kernel.align_words(
+            words1.starts, words1.ends, words1.grams, words2.starts, words2.ends, words2.grams,
+            words1 is words2, areas, self._window, self.k,
+        )  # fmt: skip
+        return [Span(*span) for span in np.frombuffer(aligned, np.int64).reshape(-1, 4).tolist()]
 
 
 def merge_blocks(blocks: Iterable[Area]) -> list[Area]:
