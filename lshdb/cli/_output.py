@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import click
 
@@ -36,6 +36,7 @@ from lshdb.cli._cells import (
     tsv_lines,
     tsv_pattern,
 )
+from lshdb.cli._column import Column
 from lshdb.cli._status import erase, status_line
 
 __all__ = [
@@ -84,25 +85,6 @@ _PAGES = (".html", ".htm")
 _SECONDS = 0.2
 _PIECES = 500
 _BYTES = 2**16
-
-
-class Column(NamedTuple):
-    """A column of a listing.
-
-    Attributes
-    ----------
-    name : str
-        Name in the header of CSV and the objects of JSON Lines.
-    kind : {"text", "number", "similarity", "prose", "auto"}
-        Text is cropped if a table has no room for it. Prose comes last and is folded. Auto is a
-        number or text, decided by the values.
-    title : str
-        Title in a table; the name if empty.
-    """
-
-    name: str
-    kind: str = "text"
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,14 @@ text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lshdb import LshdbError
 from lshdb.cli._cells import text_of
-
-if TYPE_CHECKING:
-    from lshdb.cli._output import Column
+from lshdb.cli._column import Column
 
 __all__ = ["write_parquet"]
 

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
 from lshdb.cli._cells import harmless, text_of
-
-if TYPE_CHECKING:
-    from lshdb.cli._output import Column
+from lshdb.cli._column import Column
 
 __all__ = ["crop", "draw_record", "draw_table", "fold"]
 

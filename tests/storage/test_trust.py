@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index
-from lshdb.storage.dialects.sqlite.connections import open_for_reading
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 from lshdb.storage.dialects.sqlite.trust import _band_objects, words_of
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
@@ -180,7 +179,7 @@ def test_every_state_of_an_index_is_what_it_should_be(path: Path) -> None:
 
 def test_functions_of_a_schema_are_not_trusted(path: Path) -> None:
     database = SqliteDatabase(path / "index.db")
-    connection, _ = open_for_reading(database)
+    connection, _ = database.open_file()
     assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
     connection.close()
     engine = database.open_engine()

@@ -87,6 +87,8 @@ class Database(ABC):
     """Whether several hosts may write in turn, each with its own directory and writer lock."""
     may_repeat: ClassVar[bool] = False
     """Whether an error may ask for a whole transaction to be done again (:class:`Fate`)."""
+    path: Path | None = None
+    """Its file, if it is one."""
     is_damaged: bool = False
     """Whether a repair opens it, although it may differ from how it was made."""
     answers_at_once: ClassVar[bool] = False

@@ -49,6 +49,7 @@ from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, 
 from lshdb.storage.dialects.postgresql.schema_place import (
     drop_index,
     make_schema,
+    quoted,
     refuse_unfit,
     take_lock,
 )
@@ -138,11 +139,6 @@ class PostgresDatabase(Database):
         """The schema."""
         return f"schema {self.schema}"
 
-    @property
-    def quoted_schema(self) -> str:
-        """The schema's name, quoted for statements."""
-        return '"' + self.schema.replace('"', '""') + '"'
-
     def is_damage(self, error: Exception) -> bool:
         """Return whether the server says that a page or an index is damaged."""
         return isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
@@ -185,11 +181,11 @@ class PostgresDatabase(Database):
     def refuse_existing(self) -> None:
         """Raise an IndexExistsError if the schema has anything in it."""
         with self._looking() as connection:
-            refuse_unfit(connection, self)
+            refuse_unfit(connection, self.url, self.schema)
 
     def prepare(self, connection: Connection, uuid: str) -> None:
         """Make the schema if it is not there; nobody else can make or remove it meanwhile."""
-        make_schema(_driver(connection), self)
+        make_schema(_driver(connection), self.url, self.schema)
 
     def moved(self, directory: Path, target: Path) -> PostgresDatabase:
         """Return the same database: it does not lie in the directory."""
@@ -202,7 +198,7 @@ class PostgresDatabase(Database):
         """
         with contextlib.closing(self._connect("removing", _WRITING)) as connection:
             try:
-                drop_index(connection, self, uuid)
+                drop_index(connection, self.schema, uuid)
             except psycopg.Error as error:
                 raise self.translation(error) from error
 
@@ -375,7 +371,7 @@ class PostgresDatabase(Database):
             ) from error
         try:
             register_arrays(connection)
-            common = _COMMON.format(schema=self.quoted_schema)
+            common = _COMMON.format(schema=quoted(self.schema))
             connection.execute(f"{common}{settings}".encode())
             connection.prepare_threshold = 2
         except psycopg.Error as error:

@@ -20,7 +20,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -33,9 +33,6 @@ from lshdb.storage.tables.stored_columns import (
     BAND_TABLE,
     band_columns,
 )
-
-if TYPE_CHECKING:
-    from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
 
 __all__ = ["STATE_COLUMNS", "PostgresSession", "ask"]
 
@@ -57,19 +54,18 @@ class PostgresSession(Session):
 
     Parameters
     ----------
-    database : PostgresDatabase
+    database : Database
     connection : psycopg.Connection
     is_reader : bool
     begin : str
         Statement that begins the transaction, sent together with the first query.
     """
 
-    database: PostgresDatabase
     has_band_indexes = True
 
     def __init__(
         self,
-        database: PostgresDatabase,
+        database: Database,
         connection: psycopg.Connection[Any],
         *,
         is_reader: bool,

@@ -17,16 +17,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
 from lshdb.errors import DatabaseError, IndexExistsError, LockedError
 
-if TYPE_CHECKING:
-    from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
-
-__all__ = ["drop_index", "make_schema", "refuse_unfit", "take_lock"]
+__all__ = ["drop_index", "make_schema", "quoted", "refuse_unfit", "take_lock"]
 
 _OLDEST = 140000
 _MADE = "made by lshdb"
@@ -51,7 +48,12 @@ _OURS = re.compile(r"lshdb writing, (\d+) on (.*)")
 Connection = psycopg.Connection[Any]
 
 
-def refuse_unfit(connection: Connection, database: PostgresDatabase) -> None:
+def quoted(schema: str) -> str:
+    """Return a schema's name, quoted for statements."""
+    return '"' + schema.replace('"', '""') + '"'
+
+
+def refuse_unfit(connection: Connection, url: str, schema: str) -> None:
     """Raise an error if no index can be made there.
 
     Raises
@@ -64,26 +66,26 @@ def refuse_unfit(connection: Connection, database: PostgresDatabase) -> None:
     version = connection.info.server_version
     if version < _OLDEST:
         raise DatabaseError(
-            f"the server of {database.url} is PostgreSQL {version // 10000}; an index needs "
+            f"the server of {url} is PostgreSQL {version // 10000}; an index needs "
             f"{_OLDEST // 10000} or later",
             hint="give the --database of a newer server",
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise DatabaseError(
-            f"the database {database.url} keeps texts in {encoding}; an index needs UTF8",
+            f"the database {url} keeps texts in {encoding}; an index needs UTF8",
             hint="make a database for it: createdb --encoding UTF8 --template template0 NAME",
         )
-    found = connection.execute(_FOUND_SQL, (database.schema,)).fetchone()
+    found = connection.execute(_FOUND_SQL, (schema,)).fetchone()
     if found is not None:
         what = "an index" if found[0] == "signature_block" else f"something, {found[0]!r},"
         raise IndexExistsError(
-            f"there is {what} in the schema {database.schema} of {database.url} already",
+            f"there is {what} in the schema {schema} of {url} already",
             hint="give another --schema, or drop that one",
         )
 
 
-def make_schema(connection: Connection, database: PostgresDatabase) -> None:
+def make_schema(connection: Connection, url: str, schema: str) -> None:
     """Make the schema, if it is not there, in a transaction that goes on to fill it.
 
     Raises
@@ -93,61 +95,55 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
     DatabaseError
         The schema exists and may not be used: its tables would be temporary ones.
     """
-    _reserve(connection, database)
-    refuse_unfit(connection, database)
-    if not _is_there(connection, database):
-        connection.execute(f"CREATE SCHEMA {database.quoted_schema}".encode())
-        connection.execute(f"COMMENT ON SCHEMA {database.quoted_schema} IS '{_MADE}'".encode())
-    if connection.execute("SELECT current_schema()").fetchone() != (database.schema,):
+    _reserve(connection, schema)
+    refuse_unfit(connection, url, schema)
+    exists = "SELECT FROM pg_namespace WHERE nspname = %s"
+    if not connection.execute(exists, (schema,)).rowcount:
+        connection.execute(f"CREATE SCHEMA {quoted(schema)}".encode())
+        connection.execute(f"COMMENT ON SCHEMA {quoted(schema)} IS '{_MADE}'".encode())
+    if connection.execute("SELECT current_schema()").fetchone() != (schema,):
         raise DatabaseError(
-            f"permission denied for schema {database.schema} of {database.url}",
+            f"permission denied for schema {schema} of {url}",
             hint="ask its owner: GRANT USAGE, CREATE ON SCHEMA ... TO ...",
         )
 
 
-def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
+def drop_index(connection: Connection, schema: str, uuid: str) -> None:
     """Drop the index of that uuid if the schema holds it; keep one that has taken its place.
 
     A writer whose connection was lost may still be making it; wait for it.
     """
     with connection.transaction():
-        _reserve(connection, database)
+        _reserve(connection, schema)
         if connection.execute("SELECT FROM pg_class WHERE oid = to_regclass('state')").rowcount < 1:
             return
         if connection.execute("SELECT uuid FROM state").fetchone() != (uuid,):
             return
         (comment,) = connection.execute(
             "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s",
-            (database.schema,),
+            (schema,),
         ).fetchone() or (None,)
         if comment == _MADE:
-            connection.execute(f"DROP SCHEMA {database.quoted_schema} CASCADE".encode())
+            connection.execute(f"DROP SCHEMA {quoted(schema)} CASCADE".encode())
             return
         names = connection.execute(
             "SELECT string_agg(quote_ident(relname), ', ') FROM pg_class WHERE relkind IN "
             "('r', 'p') AND NOT relispartition AND relnamespace = "
             "(SELECT oid FROM pg_namespace WHERE nspname = %s)",
-            (database.schema,),
+            (schema,),
         ).fetchone()
         if names is not None and names[0]:
             connection.execute(f"DROP TABLE {names[0]} CASCADE".encode())
 
 
-def _reserve(connection: Connection, database: PostgresDatabase) -> None:
+def _reserve(connection: Connection, schema: str) -> None:
     """Wait until no other process makes or removes an index in the schema; hold to the commit.
 
     A process that lost its connection may still be at work in the server.
     """
     connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {schema}",)
     )
-
-
-def _is_there(connection: Connection, database: PostgresDatabase) -> bool:
-    found = connection.execute(
-        "SELECT FROM pg_namespace WHERE nspname = %s", (database.schema,)
-    ).rowcount
-    return found > 0
 
 
 def take_lock(

@@ -39,14 +39,12 @@ import urllib.parse
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.files.descriptors import sync_file
 from lshdb.files.process import Process
-
-if TYPE_CHECKING:
-    from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
+from lshdb.storage.dialects.base import Database
 
 __all__ = [
     "SUFFIXES",
@@ -71,6 +69,7 @@ _READONLY_RECOVERY = 264
 """SQLITE_READONLY_RECOVERY: a writer has opened ``-shm`` and not filled it yet."""
 
 _Result = TypeVar("_Result")
+Inspection: TypeAlias = Callable[[sqlite3.Connection], None]
 
 _OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
 """The connections of this process and, until they are closed, those from before a fork."""
@@ -293,8 +292,19 @@ def _connect(path: Path, *, kind: type[Connection] = Connection) -> Connection:
 # Reading
 
 
-def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
+def open_for_reading(
+    database: Database, path: Path, inspect: Inspection
+) -> tuple[Connection, bool]:
     """Open a connection that can only read.
+
+    Parameters
+    ----------
+    database : Database
+        Named in messages.
+    path : Path
+        Its file.
+    inspect : callable
+        Called with a connection in its first transaction; may raise an error.
 
     Returns
     -------
@@ -307,28 +317,25 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
     DatabaseError
         The file cannot be opened.
     DamageError
-        It is not a regular file, or its schema is not that of an index.
+        The file is damaged.
     """
-    database.refuse_unfit()
-    database.refuse_lost()
     end, is_last = time.monotonic() + _BUSY_SECONDS, False
     while True:
         try:
-            return _configured(Connection, database, _uri(str(database.path))), False
+            return _configured(Connection, _uri(str(path)), inspect), False
         except database.driver_errors as error:
             if _is_unfilled(error) and time.monotonic() < end:
                 time.sleep(_PAUSE_SECONDS)  # a user who may write does the writer's work here
                 continue
-            path = database.path
             if not _is_refused(error) or not os.access(path, os.R_OK):
-                raise _not_opened(database, error) from error
+                raise _not_opened(database, path, error) from error
             missing = [file for file in _log_files(path) if not file.exists()]
             if missing and not os.access(path.parent, os.W_OK):
                 if _log_is_empty(path) and _is_read_only(path.parent):
-                    return _watched(database), True
-                raise _without_log_files(database, missing) from error
+                    return _watched(database, path, inspect), True
+                raise _without_log_files(database, path, missing) from error
             if is_last:
-                raise _not_opened(database, error) from error
+                raise _not_opened(database, path, error) from error
             is_last = True  # a writer may have made or removed them meanwhile
 
 
@@ -383,7 +390,7 @@ def _is_unfilled(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == _READONLY_RECOVERY
 
 
-def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> Connection:
+def _configured(kind: type[Connection], uri: str, inspect: Inspection) -> Connection:
     connection = kind(
         uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
     )
@@ -393,7 +400,7 @@ def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> C
         connection.execute("PRAGMA mmap_size=0")
         connection.execute("PRAGMA trusted_schema=OFF")
         _begin(connection)
-        database.refuse_foreign(connection)
+        inspect(connection)
         connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")  # reads the schema
         connection.rollback()
     except BaseException:
@@ -407,9 +414,9 @@ def _is_refused(error: Exception) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
-def _not_opened(database: SqliteDatabase, error: Exception) -> LshdbError:
+def _not_opened(database: Database, path: Path, error: Exception) -> LshdbError:
     kind = DamageError if database.is_damage(error) else DatabaseError
-    names = ", ".join(path.name for path in _log_files(database.path))
+    names = ", ".join(file.name for file in _log_files(path))
     return kind(
         f"cannot open the database {database}: {error}",
         hint=database.hint(
@@ -418,10 +425,10 @@ def _not_opened(database: SqliteDatabase, error: Exception) -> LshdbError:
     )
 
 
-def _without_log_files(database: SqliteDatabase, missing: list[Path]) -> DatabaseError:
-    names = " and ".join(path.name for path in missing)
+def _without_log_files(database: Database, path: Path, missing: list[Path]) -> DatabaseError:
+    names = " and ".join(file.name for file in missing)
     return DatabaseError(
-        f"cannot read the database {database}: you may not write to {database.path.parent}, so "
+        f"cannot read the database {database}: you may not write to {path.parent}, so "
         f"{names} must be there",
         hint="ask a user who may write there to run a command on the index once, such as lshdb "
         "stats; that makes the files, and they stay",
@@ -494,11 +501,11 @@ class _WatchedCursor(sqlite3.Cursor):
         return cast(_Watched, self.connection).watch(work)
 
 
-def _watched(database: SqliteDatabase) -> Connection:
+def _watched(database: Database, path: Path, inspect: Inspection) -> Connection:
     try:
-        return _configured(_Watched, database, _uri(str(database.path), "&immutable=1"))
+        return _configured(_Watched, _uri(str(path), "&immutable=1"), inspect)
     except database.driver_errors as error:
-        raise _not_opened(database, error) from error
+        raise _not_opened(database, path, error) from error
 
 
 def _looks(path: str) -> list[tuple[int, ...] | None]:

@@ -80,6 +80,8 @@ class SqliteDatabase(Database):
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
     # The driver decodes SQLite's messages, which quote a damaged schema as it is.
 
+    path: Path
+
     def __init__(self, path: Path, *, follows_links: bool = False) -> None:
         self.path = path
         self._follows_links = follows_links
@@ -294,13 +296,27 @@ class SqliteDatabase(Database):
         """Open a connection that can only read; see ``connections.py``."""
         return SqliteReader(self)
 
+    def open_file(self) -> tuple[FileConnection, bool]:
+        """Open a connection that can only read; return it, and whether for one transaction only.
+
+        Raises
+        ------
+        DatabaseError
+            The file cannot be opened.
+        DamageError
+            It is gone or no regular file, or its schema is not that of an index.
+        """
+        self.refuse_unfit()
+        self.refuse_lost()
+        return open_for_reading(self, self.path, self.refuse_foreign)
+
     def open_guarded(self, timeout: float | None) -> GuardedReader:
         """Open a connection for a statement of the user."""
         from lshdb.storage.dialects.sqlite.sqlite_guard import SqliteGuardedReader
 
-        connection, _ = open_for_reading(self)
+        connection, _ = self.open_file()
         try:
-            connection = begin_reading(connection, lambda: open_for_reading(self)[0])
+            connection = begin_reading(connection, lambda: self.open_file()[0])
         except self.driver_errors as error:
             connection.close()
             raise self.translation(error) from error
@@ -405,7 +421,7 @@ class SqliteReader(Reader):
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._connection, self.is_fleeting = open_for_reading(database)
+        self._connection, self.is_fleeting = database.open_file()
         self._session = SqliteSession(database, self._connection, is_reader=True)
 
     def begin(self) -> SqliteSession:
@@ -420,7 +436,7 @@ class SqliteReader(Reader):
         return self._session
 
     def _reopened(self) -> FileConnection:
-        connection, self.is_fleeting = open_for_reading(self._database)
+        connection, self.is_fleeting = self._database.open_file()
         return connection
 
     def end(self) -> None:

@@ -25,8 +25,6 @@ from lshdb.storage.tables.stored_columns import BAND_TABLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
-
 __all__ = ["SqliteSession"]
 
 PARAMETERS_A_STATEMENT = 2_000 if sqlite3.sqlite_version_info >= (3, 32) else 999
@@ -44,11 +42,10 @@ _STATE_SQL = (
 class SqliteSession(Session):
     """One open transaction; the connection is the driver's."""
 
-    database: SqliteDatabase
     has_band_indexes = False
 
     def __init__(
-        self, database: SqliteDatabase, connection: Connection | Any, *, is_reader: bool
+        self, database: Database, connection: Connection | Any, *, is_reader: bool
     ) -> None:
         super().__init__(database, is_reader=is_reader)
         self._connection = connection
@@ -242,7 +239,7 @@ class SqliteSession(Session):
 
     def copy_whole(self, target: Database) -> bool:
         """Copy the file as this transaction sees it, if the target is a file too."""
-        if not isinstance(target, type(self.database)):
+        if target.path is None:
             return False
         copy_database(self._connection, target.path)
         return True
