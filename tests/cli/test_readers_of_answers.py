@@ -1,0 +1,138 @@
+"""``--advance`` behind pipes, sockets and files: a cursor moves if the reader took everything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lshdb import Index
+from tests.cli.conftest import MODULE, environment
+from tests.conftest import family_corpus
+
+CORPUS = family_corpus(7, families=30)
+COMMANDS = ["pairs", "clusters", "neighbors", "dedup"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, threshold=0.5) as index:
+        index.add(CORPUS)
+        index.advance("m", 0)
+    return path
+
+
+def position(path: Path) -> int:
+    with Index.open(path) as index:
+        (cursor,) = index.cursors()
+        return cursor.batch_id
+
+
+def words(path: Path, command: str = "pairs") -> list[str]:
+    more = ["--against"] if command == "dedup" else []
+    return [*MODULE, command, str(path), "--since", "@m", "--advance", *more]
+
+
+@contextlib.contextmanager
+def asked(path: Path, output: int, command: str = "pairs") -> Iterator[subprocess.Popen[bytes]]:
+    """A command whose answer goes to ``output``, which is then only the command's."""
+    with subprocess.Popen(
+        words(path, command), stdout=output, stderr=subprocess.DEVNULL, env=environment()
+    ) as process:
+        os.close(output)
+        yield process
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_reader_that_wants_one_line_leaves_the_cursor(path: Path, command: str) -> None:
+    """The answer fits into a pipe, and ``head`` takes all of it at once."""
+    reader, writer = os.pipe()
+    with asked(path, writer, command) as process:
+        taken = os.read(reader, 8192)
+        assert 0 < len(taken) < 8192
+        os.close(reader)
+        assert process.wait(60) == 141
+    assert position(path) == 0
+
+
+def test_head_itself(path: Path) -> None:
+    lines = subprocess.run(
+        ["bash", "-c", f'{" ".join(words(path))} | head -n 1; echo "${{PIPESTATUS[0]}}"'],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        check=True,
+    ).stdout.splitlines()
+    assert len(lines) == 2 and lines[1] == b"141"
+    assert position(path) == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+@pytest.mark.parametrize("end", ["takes everything", "takes nothing", "takes a part", "dies"])
+def test_the_cursor_waits_for_its_reader(path: Path, kind: str, end: str) -> None:
+    if kind == "pipe":
+        reader, writer = os.pipe()
+    else:
+        reader, writer = (each.detach() for each in socket.socketpair())
+    with asked(path, writer) as process:
+        taken = b""
+        if end != "takes nothing":
+            taken = os.read(reader, 20 if end == "takes a part" else 8192)
+        if end == "takes everything":
+            while part := os.read(reader, 8192):
+                taken += part
+            assert process.wait(60) == 0
+        elif end == "dies":
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 143
+        else:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(1.5)
+        os.close(reader)
+        if end.startswith("takes") and end != "takes everything":
+            assert process.wait(60) == 141
+    assert position(path) == (1 if end == "takes everything" else 0)
+    assert bool(taken) == (end != "takes nothing")
+
+
+def test_a_program_that_passes_everything_on_moves_it(path: Path, tmp_path: Path) -> None:
+    command = " ".join(words(path))
+    subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | tee {tmp_path}/a | sort > {tmp_path}/b"],
+        env=environment(),
+        check=True,
+    )
+    assert (tmp_path / "a").read_bytes().count(b"\n") == (tmp_path / "b").read_bytes().count(b"\n")
+    assert position(path) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_moves_it_and_a_full_disk_does_not(path: Path, tmp_path: Path, command: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words(path, command), stdout=full, env=environment(), check=False)
+    assert done.returncode == 1
+    assert position(path) == 0
+    with open(tmp_path / "answer", "wb") as file:
+        subprocess.run(words(path, command), stdout=file, env=environment(), check=True)
+    assert position(path) == 1
+
+
+def test_a_terminal_moves_it(path: Path) -> None:
+    controller, terminal = pty.openpty()
+    began = time.monotonic()
+    with asked(path, terminal) as process:
+        with contextlib.suppress(OSError):  # its end, on Linux
+            while os.read(controller, 8192):
+                pass
+        assert process.wait(60) == 0
+    os.close(controller)
+    assert time.monotonic() - began < 30
+    assert position(path) == 1
