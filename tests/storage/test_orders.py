@@ -538,13 +538,17 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     assert not Index.repair(path).findings
 
 
-def test_a_damaged_order_is_not_merged_into_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["a cell", "a posting"])
+def test_a_damaged_order_is_not_merged_into_another(tmp_path: Path, where: str) -> None:
+    """Its sums would be right again in the new file."""
     path = tmp_path / "x"
     with Index.create(path) as index:
         index.add(texts(random.Random(17), 200))
     (name,) = names(path)
     data = bytearray((path / str(name)).read_bytes())
-    data[128 + 4 * 60] ^= 1
+    layout = OrderLayout(name.last, 17)
+    posting = layout.posting_offset(2) + 5 * np.dtype(layout.posting).itemsize
+    data[128 + (4 * 60 if where == "a cell" else posting)] ^= 1
     (path / str(name)).write_bytes(data)
     with Index.open(path) as index, small_steps():
         index.add(texts(random.Random(18), 100, 500))
@@ -552,6 +556,24 @@ def test_a_damaged_order_is_not_merged_into_another(tmp_path: Path) -> None:
     (merged,) = names(path)
     assert merged.first == 0 and merged.last > name.last
     assert_same_postings(path)
+
+
+def test_a_file_of_a_later_state_is_used_once_its_reader_comes_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(21), 100))
+    with Index.open(path) as reader:
+        orders = reader._store.orders
+        with reader._store.reading() as snapshot:
+            with Index.open(path) as index:
+                index.add(texts(random.Random(22), 20, 100))
+            cover = orders.cover(snapshot)
+            assert cover is not None and cover.n_covered == 0  # its rows are sorted in memory
+        assert orders.faults == [] and not orders.refused
+        with reader._store.reading() as snapshot:
+            cover = orders.cover(snapshot)
+            assert cover is not None and cover.n_covered == snapshot.n_signatures
+        assert orders.faults == []
 
 
 def test_a_reader_of_an_earlier_state_sees_that_state(tmp_path: Path) -> None:
