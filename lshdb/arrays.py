@@ -7,7 +7,11 @@ and name their types in annotations only.
 
 from __future__ import annotations
 
+import _thread
 import functools
+import os
+import sys
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "count_bits",
     "distinct",
+    "limit_blas",
     "load_numpy",
     "np",
     "order_of",
@@ -44,6 +49,69 @@ if not TYPE_CHECKING:
 def load_numpy() -> None:
     """Import NumPy now: an interrupt in the middle of an import leaves half of it behind."""
     _ = np.ndarray
+
+
+_THREAD_BYTES, _SPARE_BYTES = 256 << 20, 1 << 30
+"""Address space: what a thread of OpenBLAS may take with its stack, and what others need."""
+_MOST_BLAS_THREADS = 64
+_PATIENCE = 0.1
+
+
+def limit_blas() -> None:
+    """Have OpenBLAS begin no threads if the system would not give them, when NumPy is loaded next.
+
+    A thread that it cannot have (``ulimit -u`` and ``-v``, ``pids.max``) makes OpenBLAS send this
+    process SIGINT, as if somebody had pressed Ctrl-C, and count on the thread nevertheless. So as
+    many threads are begun here, for a moment: some 50 microseconds each.
+    """
+    if "numpy" in sys.modules:
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    n_threads = min(cores or 1, _MOST_BLAS_THREADS)
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        value = os.environ.get(name, "")
+        if value.isdecimal() and int(value) > 0:
+            n_threads = min(n_threads, int(value))
+            break
+    if n_threads > 1 and not (_has_room(n_threads) and _can_begin(n_threads - 1)):
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+
+def _has_room(n_threads: int) -> bool:
+    import resource
+
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    needed = n_threads * _THREAD_BYTES + _SPARE_BYTES
+    return all(limit == resource.RLIM_INFINITY or limit >= needed for limit in limits)
+
+
+def _can_begin(n_threads: int) -> bool:
+    """Return whether so many threads can run at once; they have ended."""
+    n_before = _n_tasks()
+    gate = _thread.allocate_lock()
+    with gate:
+        try:
+            for _ in range(n_threads):
+                _thread.start_new_thread(_pass, (gate,))
+        except RuntimeError:
+            return False
+    until = time.monotonic() + _PATIENCE  # one that is about to end still counts
+    while _n_tasks() > n_before and time.monotonic() < until:
+        time.sleep(0.0002)
+    return True
+
+
+def _pass(gate: _thread.LockType) -> None:
+    with gate:
+        pass
+
+
+def _n_tasks() -> int:
+    """Return the number of threads of this process; 0 if the system does not tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 0
 
 
 def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:

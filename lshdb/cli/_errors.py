@@ -71,9 +71,11 @@ def errors_as_messages() -> Iterator[None]:
         raise
     except (
         click.UsageError, LshdbError, OSError, MemoryError, ImportError, SystemError,
-        KeyboardInterrupt,
+        RuntimeError, KeyboardInterrupt,
     ) as error:  # fmt: skip
         if isinstance(error, ImportError | SystemError) and not _is_out_of_memory(error):
+            raise
+        if isinstance(error, RuntimeError) and not _is_without_thread(error):
             raise
         code = _report(error)
         try:
@@ -108,8 +110,17 @@ def _is_out_of_memory(error: Exception) -> bool:
 
     A limit such as ``ulimit -v`` shows in this way while modules are being imported.
     """
-    words = ("failed to map segment", "cannot allocate memory", "error return without exception")
+    words = (
+        "failed to map segment",
+        "cannot allocate memory",
+        "error return without exception",
+        "returned null without setting",
+    )
     return any(word in str(error).lower() for word in words)
+
+
+def _is_without_thread(error: RuntimeError) -> bool:
+    return "can't start new thread" in str(error)
 
 
 def _report(error: BaseException) -> int:
@@ -128,6 +139,12 @@ def _report(error: BaseException) -> int:
     if isinstance(error, LshdbError):
         _show(error.message, error.hint)
         return exit_code(error)
+    if isinstance(error, RuntimeError):
+        _show(
+            "the system gives this process no further thread, and this command needs one",
+            "raise the limit: ulimit -u, or pids.max of the container",
+        )
+        return REFUSED
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename is not None else ""
         _show(f"{name}{error.strerror or error}", system_hint(error))

@@ -53,9 +53,9 @@ def main() -> NoReturn:
         atexit.register(_end)
     gc.set_threshold(_COLLECTED)
     gc.disable()  # until the command is imported
-    # Cycles, as a power of two, that an idle thread of OpenBLAS spins. Its own 26 are 20 ms of a
-    # core whenever a command imports NumPy.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
+    # Commands have threads of their own, one a core. OpenBLAS would start as many when NumPy is
+    # loaded, and where the system gives it none, send this process the signal of Ctrl-C.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     # A process started with a signal ignored, as nohup does, keeps it ignored.
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     try:

@@ -42,6 +42,9 @@ class TooSlowError(Exception):
 class QuestionThreads:
     """Threads that answer questions.
 
+    They begin at once. If the system gives fewer (``ulimit -u``, ``pids.max``), there are fewer; if
+    it gives none, a question is answered where it is asked, while others wait.
+
     Parameters
     ----------
     threads : int
@@ -57,7 +60,7 @@ class QuestionThreads:
     def __init__(
         self, *, threads: int, waiting: int, seconds: float, before: Callable[[], object]
     ) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="lshdb-serve")
+        self._pool = _begun(threads)
         self._most, self._seconds, self._before = threads + waiting, seconds, before
         self._lock, self._taken = threading.Lock(), 0
 
@@ -76,7 +79,11 @@ class QuestionThreads:
                 raise BusyError
             self._taken += 1
         try:
-            answer = self._pool.submit(work)
+            if self._pool is None:
+                answer: Future[_Answer] = Future()
+                answer.set_result(work())
+            else:
+                answer = self._pool.submit(work)
         except BaseException:
             self._give_back(None)
             raise
@@ -92,11 +99,29 @@ class QuestionThreads:
 
     def close(self) -> None:
         """End the threads once they have answered; questions that wait are dropped."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _give_back(self, _answer: Future[_Answer] | None) -> None:
         with self._lock:
             self._taken -= 1
+
+
+def _begun(most: int) -> ThreadPoolExecutor | None:
+    """Return a pool of as many threads as the system gives, all begun; None if it gives none."""
+    for n_threads in range(most, 0, -1):
+        pool = ThreadPoolExecutor(n_threads, thread_name_prefix="lshdb-serve")
+        gate = threading.Event()
+        try:
+            for _ in range(n_threads):
+                pool.submit(gate.wait)
+        except RuntimeError:
+            pool.shutdown(wait=False, cancel_futures=True)
+        else:
+            return pool
+        finally:
+            gate.set()
+    return None
 
 
 class _Work(Generic[_Answer]):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lshdb.arrays import limit_blas
+
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.cached_frames import release as release
     from lshdb.spark.dataset_index import Index as Index
@@ -25,6 +27,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.session import connect as connect
     from lshdb.spark.session import read_files as read_files
     from lshdb.spark.session import sparks_errors as sparks_errors
+
+limit_blas()  # an executor unpickles functions of the modules below, by their names
 
 _HOMES = {
     "cached_frames": "release",

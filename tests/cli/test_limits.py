@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_too_many_open_files_are_no_damage(index_path: Path, tmp_path: Path) -> 
     assert limited("RLIMIT_NOFILE", 256, "check", index_path).returncode == 0
 
 
-@pytest.mark.parametrize("mebibytes", [150, 180, 200, 220, 240, 300])
+@pytest.mark.parametrize("mebibytes", [140, 150, 160, 180, 200, 220, 240, 300, 2000])
 def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int) -> None:
     """Threads have stacks, which take their part of the limit first."""
     documents = tmp_path / "more.jsonl"
@@ -159,6 +160,63 @@ def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int)
     done = limited("RLIMIT_AS", mebibytes * 2**20, "add", "--workers", "8", index_path, documents)
     assert done.returncode in (0, 1, -6, 134)  # aborted: OpenBLAS does that as it is loaded
     assert done.returncode != 1 or "memory" in done.stderr
+
+
+def without_threads() -> list[str]:
+    """What goes before a command that shall have no second thread; the system gives root any."""
+    if not shutil.which("prlimit") or not shutil.which("setpriv"):
+        pytest.skip("there is no prlimit or setpriv here (util-linux)")
+    other = ["--reuid=65534", "--regid=65534", "--clear-groups"]
+    other += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]  # reads this Python
+    command = [*(["setpriv", *other] if os.getuid() == 0 else []), "prlimit", "--nproc=1"]
+    program = "import _thread; _thread.start_new_thread(print, ())"
+    tried = subprocess.run([*command, sys.executable, "-c", program], capture_output=True)
+    if tried.returncode == 0 or b"can't start new thread" not in tried.stderr:
+        pytest.skip("threads cannot be forbidden here")
+    return command
+
+
+@pytest.mark.sqlite("a server of its own needs threads, too")
+def test_no_second_thread_is_no_interrupt(index_path: Path, tmp_path: Path) -> None:
+    """OpenBLAS sends SIGINT to a process that cannot have its threads."""
+    prefix = without_threads()
+    (tmp_path / "more.jsonl").write_text(jsonl((f"m{n}", f"words {n}") for n in range(300)))
+    made = tmp_path / "made"
+    made.mkdir()
+    for folder in (tmp_path, made, index_path, *index_path.iterdir()):
+        folder.chmod(0o777)
+    more, new = tmp_path / "more.jsonl", made / "new.lshdb"
+    for words in (
+        ("add", "--workers", 4, index_path, more), ("stats", index_path), ("pairs", index_path),
+        ("clusters", index_path), ("dedup", index_path), ("query", index_path, more),
+        ("check", index_path), ("compact", index_path), ("reband", index_path, "--threshold", 0.5),
+        ("copy", index_path, new), ("remove", index_path, "m1"), ("tune", more), ("--version",),
+        ("export", index_path, "-o", made / "e"),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [*prefix, *MODULE, *map(str, words)],
+            capture_output=True, text=True, check=False, cwd=made, env=environment(),
+        )  # fmt: skip
+        assert done.returncode == 0, (words, done.returncode, done.stderr)
+    program = (
+        "import sys, lshdb\n"
+        "with lshdb.Index.open(sys.argv[1]) as index: print(sum(1 for _ in index.pairs()))"
+    )
+    for variables in ({}, {"OPENBLAS_NUM_THREADS": "8"}):
+        subprocess.run(
+            [*prefix, sys.executable, "-c", program, index_path],
+            check=True, env=environment(**variables),
+        )  # fmt: skip
+
+
+@pytest.mark.sqlite("a server of its own needs threads, too")
+def test_a_command_that_needs_a_thread_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_arguments: object, **_options: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("lshdb.cli.guide.command.callback", none)
+    done = run("guide", code=1)
+    assert "gives this process no further thread" in done.stderr and "ulimit -u" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from lshdb import Index
+from lshdb.serve.workers import QuestionThreads
 from tests.children.databases import child_path
 
 WORDS = [a + b for a in ("ba", "ke", "lo", "mi", "nu") for b in ("d", "f", "g", "st", "x")]
@@ -148,3 +150,32 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert f"cannot listen on 127.0.0.1, port {port}: " in ended.stderr
     assert "choose another --port" in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_questions_are_answered_with_fewer_threads_and_with_none(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if sum(each.is_alive() for each in begun) >= most:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    questions = QuestionThreads(threads=4, waiting=100, seconds=60, before=lambda: None)
+
+    async def ask_all() -> list[int]:
+        return await asyncio.gather(*(questions.ask(lambda n=n: n * n) for n in range(50)))
+
+    def fails() -> None:
+        raise ValueError("the question's own")
+
+    assert asyncio.run(ask_all()) == [n * n for n in range(50)]
+    with pytest.raises(ValueError, match="own"):
+        asyncio.run(questions.ask(fails))
+    assert asyncio.run(ask_all()) == [n * n for n in range(50)]  # no place stayed taken
+    questions.close()
