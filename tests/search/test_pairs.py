@@ -11,7 +11,9 @@ import pytest
 
 from lshdb import DamageError, Index, ParameterError
 from lshdb.kernel import reference_rows
+from lshdb.search import candidates
 from lshdb.search.verification import MEMORY
+from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.snapshot import Snapshot
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
@@ -174,6 +176,30 @@ def test_a_pair_is_found_by_any_bucket_that_is_not_left_out(
     spoken_for = {key for members in buckets.values() for key, _ in members}
     assert {pair for pair in found if spoken_for.issuperset(pair[:2])} == expected
     assert len(everything) > len(expected) > 20
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("most", [4, 64, 16_384])
+@pytest.mark.parametrize("n_new", [None, 0, 1, 20, 60])
+def test_each_two_of_a_bucket_are_a_candidate_once_if_one_is_new(
+    monkeypatch: pytest.MonkeyPatch, n_new: int | None, most: int
+) -> None:
+    """Be the bucket small, or so large that its members are taken one by one."""
+    monkeypatch.setattr(candidates, "BLOCK_PAIRS", most)
+    rng = np.random.default_rng(8)
+    new = None if n_new is None else np.sort(rng.choice(60, n_new, replace=False))
+    sizes = np.array([1, 2, 2, 5, 9, 30, 2])
+    buckets = [rng.choice(60, size, replace=False) for size in sizes.tolist()]
+    keys = np.arange(len(sizes)) << 32
+    pieces = candidates._pieces_of(Buckets(keys, sizes, np.concatenate(buckets)), new)
+    found = [pair for piece in pieces for pair in zip(*map(list, piece.pairs()), strict=True)]
+    expected = [
+        (left, right, band)
+        for band, members in enumerate(buckets)
+        for left, right in itertools.combinations(sorted(members), 2)
+        if new is None or left in new or right in new
+    ]
+    assert sorted(found) == sorted(expected)
 
 
 def test_clusters_hang_together_by_any_bucket_that_is_not_linked(make_index: Make) -> None:
