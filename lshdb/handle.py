@@ -151,8 +151,8 @@ class Handle:
         recorded = tokenizer.recorded if tokenizer is not None else ""
         params = params_for(replace(options, tokenizer=recorded), sample)
         store = Store.create(
-            path, params, place=place, index_bands=index_bands, deferred=deferred,
-            lock_timeout=lock_timeout,
+            path, params, place=place, deferred=deferred, lock_timeout=lock_timeout,
+            state={"index_bands": int(index_bands)},
         )  # fmt: skip
         return cls._of(store, tokenizer)
 

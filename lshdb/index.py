@@ -2188,6 +2188,7 @@ class Index:
         recall: float | None = None,
         bands: int | None = None,
         rows: int | None = None,
+        index_bands: bool | None = None,
         lock_timeout: float = 60.0,
     ) -> RewriteResult:
         """Divide the signatures into other bands, for another threshold or recall.
@@ -2203,6 +2204,9 @@ class Index:
         threshold, recall, bands, rows : optional
             As for :meth:`Index.create`. If you do not give them, threshold and recall stay as they
             are, and bands and rows are chosen from those two.
+        index_bands : bool, optional
+            Whether each column of the table ``band`` has an index in SQLite. Given alone, it
+            changes nothing else.
         lock_timeout : float
             Seconds to wait for another writer.
 
@@ -2213,7 +2217,8 @@ class Index:
         Raises
         ------
         ParameterError
-            You gave nothing, a value is out of range, or the signatures have too few slots.
+            You gave nothing, a value is out of range, the signatures have too few slots, or bands
+            in Postgres are to have no indexes.
         IndexNotFoundError, LockedError, DamageError, DatabaseError
             As for :meth:`compact`.
 
@@ -2226,7 +2231,7 @@ class Index:
 
         options = {"threshold": threshold, "recall": recall, "bands": bands, "rows": rows}
         changes = {name: value for name, value in options.items() if value is not None}
-        return reband_index(Path(path), changes, lock_timeout=lock_timeout)
+        return reband_index(Path(path), changes, index_bands=index_bands, lock_timeout=lock_timeout)
 
     @staticmethod
     def upgrade(

@@ -19,6 +19,12 @@ __all__ = ["command"]
 @click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")
 @click.option("--bands", type=int, help="Number of bands; with --rows, instead of --recall.")
 @click.option("--rows", type=int, help="Slots per band.")
+@click.option(
+    "--index-bands/--no-index-bands",
+    default=None,
+    help="Index each column of the table 'band' in SQLite, for SQL of your own that looks for "
+    "buckets, or drop these indexes. Postgres always has them.",
+)
 @lock_option
 def command(
     index_path: str,
@@ -27,6 +33,7 @@ def command(
     recall: float | None,
     bands: int | None,
     rows: int | None,
+    index_bands: bool | None,
     lock_timeout: float,
 ) -> None:
     """Cut the signatures of INDEX into other bands, for another threshold or recall.
@@ -40,6 +47,7 @@ def command(
     lshdb reband news.lshdb --threshold 0.6
     lshdb reband news.lshdb --recall 0.999
     lshdb reband news.lshdb --bands 32 --rows 4
+    lshdb reband news.lshdb --index-bands
     """
     with TaskProgress("cutting signatures into bands"), prompt_interrupts():
         result = Index.reband(
@@ -48,6 +56,7 @@ def command(
             recall=recall,
             bands=bands,
             rows=rows,
+            index_bands=index_bands,
             lock_timeout=lock_timeout,
         )
     params = result.params

@@ -199,7 +199,7 @@ def load_export(
         with writer.transaction() as transaction:
             transaction.number_documents_from(state["next_doc_id"])
         store.use_orders(BandOrders(params.cut))
-        store.freeze()
+        writer.tidy()
 
 
 def _load_more(transaction: WriteTransaction, source: Exported) -> None:
@@ -339,9 +339,10 @@ def described_index(
             name: str(index[name])
             for name in ("uuid", "created_at", "library_version", "unicode_version")
         }
-        if type(index["next_doc_id"]) is not int:
-            raise TypeError("next_doc_id")
-        return params, {**state, "next_doc_id": index["next_doc_id"]}, edges
+        numbers = {name: index[name] for name in ("next_doc_id", "index_bands")}
+        if any(type(number) is not int for number in numbers.values()):
+            raise TypeError("next_doc_id and index_bands are whole numbers")
+        return params, {**state, **numbers}, edges
     except (TypeError, KeyError, ValueError) as error:
         raise _damage(path, f"has missing or invalid entries: {error}") from error
 

@@ -46,7 +46,8 @@ class Manifest:
     tables : {"jsonl", "parquet"}
         Format of the tables.
     index : dict
-        The index's format, uuid, created_at, library_version, unicode_version, next_doc_id.
+        The index's format, uuid, created_at, library_version, unicode_version, next_doc_id,
+        index_bands.
     parameters : dict
         Name to value.
     edges : dict or None

@@ -140,7 +140,7 @@ def replace_database(store: Store, made: Store, *, lock_timeout: float) -> None:
         with at_rest(made) as source:
             bands = source.bands.n
             with engine.begin() as connection:
-                store.database.widen_bands(connection, bands)
+                store.database.prepare_bands(connection, bands)
             with engine.begin() as connection:
                 store.database.lock(
                     connection, store.uuid, timeout=lock_timeout, known_as=str(store.path)

@@ -176,6 +176,7 @@ def replace_format_1(
         make_tables(connection, database, old.params.bands)
         with at_rest(made) as snapshot:
             transfer_rows(snapshot, database.session(connection))
+        database.complete_bands(connection, old.params.bands)
     except BaseException as error:
         with contextlib.suppress(OSError):
             directory.next_description.unlink(missing_ok=True)

@@ -79,6 +79,10 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
     start = time.perf_counter()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
+        bands = store.params.bands
+        with writer.transaction() as transaction:
+            if len(transaction.snapshot.edges.dead()):
+                transaction.prepare_bands(bands)
         with writer.transaction() as transaction:
             rewriting = _Rewriting(transaction, store.params)
             result.dropped = len(rewriting.dropped)
@@ -87,36 +91,48 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
                 rewriting.run()
         clear_generations(rewriting.generation)
         store.freeze()
+        with writer.transaction() as transaction:
+            transaction.complete_bands(bands)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - start
     return result
 
 
-def reband_index(path: Path, changes: Mapping[str, Any], *, lock_timeout: float) -> RewriteResult:
+def reband_index(
+    path: Path, changes: Mapping[str, Any], *, index_bands: bool | None, lock_timeout: float
+) -> RewriteResult:
     """Cut the stored signatures into other bands; see :meth:`lshdb.Index.reband`."""
-    if not changes:
+    if not changes and index_bands is None:
         raise ParameterError(
             "no parameter for the bands is given",
-            hint="give a threshold, a recall, or bands and rows",
+            hint="give a threshold, a recall, bands and rows, or whether bands are indexed",
         )
     start = time.perf_counter()
     with (
         contextlib.closing(Store.open(path)) as store,
         Writer(store, lock_timeout=lock_timeout) as writer,
     ):
+        if index_bands is False and store.database.always_indexes_bands:
+            raise ParameterError(
+                "bands in Postgres are always indexed", hint="leave out --no-index-bands"
+            )
+        if not changes:
+            return _indexed(store, writer, is_wanted=bool(index_bands), start=start)
         params = changed_params(store.params, changes)
         result = RewriteResult(params, 0, 0, store.bytes_on_disk())
         with writer.translated():
             store.describe_next(params)
         with writer.transaction() as transaction:
-            transaction.widen_bands(params.bands)
+            transaction.prepare_bands(params.bands)
         with writer.transaction() as transaction:
             rewriting = _Rewriting(transaction, params)
             result.dropped = len(rewriting.dropped)
             result.signatures = transaction.snapshot.n_signatures - result.dropped
             rewriting.run()
             transaction.edges.clear()
+            if index_bands is not None:
+                transaction.choose_band_indexes(index_bands)
             transaction.name_banding({name: getattr(params, name) for name in sorted(_REBAND)})
         with contextlib.suppress(OSError):  # it is committed; the next writer renames it
             store.directory.settle_description()
@@ -128,6 +144,20 @@ def reband_index(path: Path, changes: Mapping[str, Any], *, lock_timeout: float)
             transaction.complete_bands(params.bands)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
+    result.seconds = time.perf_counter() - start
+    return result
+
+
+def _indexed(store: Store, writer: Writer, *, is_wanted: bool, start: float) -> RewriteResult:
+    """Make the indexes of the bands, or drop them, and rewrite nothing else."""
+    result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
+    with writer.transaction() as transaction:
+        result.signatures = transaction.snapshot.n_signatures
+        transaction.choose_band_indexes(is_wanted)
+        transaction.complete_bands(store.params.bands)
+    if not is_wanted:
+        writer.vacuum()
+    result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - start
     return result
 

@@ -37,6 +37,9 @@ class IndexStats:
     params : IndexParams
     documents, empty_documents, exact_copies : int
         All documents; those without tokens; those with the content of an older document.
+    index_bands : bool
+        Whether each column of the table ``band`` has an index: the choice in SQLite; always true in
+        Postgres.
     signatures, unused_signatures : int
         Rows of the signature file; those that no document has any more.
     postings, batches : int
@@ -86,6 +89,7 @@ class IndexStats:
     library_version: str
     unicode_version: str
     params: IndexParams
+    index_bands: bool
     documents: int
     empty_documents: int
     exact_copies: int
@@ -152,6 +156,7 @@ def stats_of(
         library_version=identity["library_version"],
         unicode_version=identity["unicode_version"],
         params=store.params,
+        index_bands=store.database.always_indexes_bands or bool(identity["index_bands"]),
         documents=documents,
         empty_documents=documents - signed,
         exact_copies=signed - distinct,

@@ -131,7 +131,7 @@ class DatasetIndex:
         index = {
             "format": FORMAT, "uuid": str(uuid.uuid4()), "created_at": timestamp(),
             "library_version": __version__, "unicode_version": unicodedata.unidata_version,
-            "next_doc_id": 1,
+            "next_doc_id": 1, "index_bands": 0,
         }  # fmt: skip
         dataset = Dataset.create(
             path, index=index, parameters=params.items(), posting_shift=posting_shift(documents),

@@ -64,7 +64,7 @@ ASIDE = "repair"
 """Folder of an index in which another one is made that will replace it."""
 _STATE = (
     "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
-    "n_signatures, next_doc_id, is_distance, checksum"
+    "n_signatures, next_doc_id, is_distance, index_bands, checksum"
 )
 
 
@@ -271,6 +271,7 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation
         "unicode_version": str(stored["unicode_version"] or unicodedata.unidata_version),
         "signature_file": old.following().name,
         "next_doc_id": stored["next_doc_id"] if is_sound else 1,
+        "index_bands": int(stored["index_bands"] == 1),
     }, old
 
 

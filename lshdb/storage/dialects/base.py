@@ -93,6 +93,8 @@ class Database(ABC):
     """Whether a repair opens it, although it may differ from how it was made."""
     answers_at_once: ClassVar[bool] = False
     """Whether :meth:`Reader.ask` does anything."""
+    always_indexes_bands: ClassVar[bool] = False
+    """Whether columns of bands have indexes, whatever the state says."""
     codec: BodyCodec | None = None
     """What unpacks its texts, once a dictionary of them was read: an index keeps the first one."""
 
@@ -254,8 +256,11 @@ class Database(ABC):
             Another writer held the lock for all of the timeout.
         """
 
-    def widen_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
-        """Make room for so many bands, in a transaction of its own before :meth:`remake_bands`."""
+    def prepare_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
+        """Get the table ``band`` ready for :meth:`remake_bands`, in a transaction of its own.
+
+        If that is all that happens, answers are the same, and the next writer completes the table.
+        """
 
     @abstractmethod
     def remake_bands(self, connection: Connection, bands: int) -> None:

@@ -257,7 +257,6 @@ class Creation:
         *,
         place: DatabasePlace,
         state: Mapping[str, Any] | None = None,
-        index_bands: bool = False,
     ) -> None:
         """Write an empty index into the directory aside.
 
@@ -277,7 +276,7 @@ class Creation:
         """
         place = named_place(place, self.path)
         with self.filling(place) as database:
-            _fill(self.aside, params, place, database, state or {}, index_bands=index_bands)
+            _fill(self.aside, params, place, database, state or {})
 
     @contextlib.contextmanager
     def filling(self, place: DatabasePlace) -> Iterator[Database]:
@@ -421,12 +420,9 @@ def _fill(
     place: DatabasePlace,
     database: Database,
     given: Mapping[str, Any],
-    *,
-    index_bands: bool,
 ) -> None:
     from uuid import uuid4
 
-    from lshdb.storage.tables import band_schema
     from lshdb.storage.tables.schema import parameter, state
 
     row = {
@@ -440,6 +436,7 @@ def _fill(
         "n_signatures": 0,
         "next_doc_id": 1,
         "is_distance": int(params.kind.is_distance),
+        "index_bands": 0,
         **given,
     }
     Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
@@ -452,8 +449,6 @@ def _fill(
         with engine.begin() as connection:
             database.prepare(connection, str(row["uuid"]))
             make_tables(connection, database, params.bands)
-            if index_bands:
-                band_schema.index_bands(connection, params.bands)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(

@@ -25,13 +25,12 @@ from sqlalchemy import (
     Table,
     cast,
     func,
-    inspect,
     literal_column,
     select,
     text,
     union_all,
 )
-from sqlalchemy.schema import CreateIndex, CreateView, DropView
+from sqlalchemy.schema import CreateIndex, CreateView, DropIndex, DropView
 
 from lshdb.storage.tables.schema import NAMES, Whole
 from lshdb.storage.tables.stored_columns import (
@@ -42,7 +41,7 @@ from lshdb.storage.tables.stored_columns import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["band_table", "drop_bands", "has_indexes", "index_bands", "make_bands", "make_views"]
+__all__ = ["band_table", "drop_bands", "index_bands", "make_bands", "make_views"]
 
 _VIEWS = ("posting", "bucket", "bucket_size", "document_bucket")
 
@@ -106,14 +105,12 @@ def drop_bands(connection: Connection) -> None:
     Table(BAND_TABLE, MetaData()).drop(connection)
 
 
-def has_indexes(connection: Connection) -> bool:
-    """Return whether somebody has made indexes on the columns."""
-    return bool(inspect(connection).get_indexes(BAND_TABLE))
-
-
-def index_bands(connection: Connection, bands: int, *, indexed: Container[str] = ()) -> None:
-    """Make an index on each column that has none."""
+def index_bands(
+    connection: Connection, bands: int, *, indexed: Container[str], is_wanted: bool = True
+) -> None:
+    """Make an index on each column that has none, or drop those that there are."""
     table = band_table(bands)
+    change = CreateIndex if is_wanted else DropIndex
     for name in band_columns(bands):
-        if name not in indexed:
-            connection.execute(CreateIndex(Index(None, table.c[name])))
+        if (name in indexed) is not is_wanted:
+            connection.execute(change(Index(None, table.c[name])))

@@ -202,7 +202,10 @@ class Cursor:
 
 
 CHUNK = 1000
-IDENTITY = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
+IDENTITY = (
+    "format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id",
+    "index_bands",
+)  # fmt: skip
 """What an index says of itself: columns of ``state``."""
 DOCUMENT_COLUMNS = ", ".join([field.name for field in fields(StoredDocument)] + ["checksum"])
 BATCH_COLUMNS = ", ".join(

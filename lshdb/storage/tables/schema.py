@@ -100,6 +100,7 @@ state = Table(
     Column("n_signatures", Whole, nullable=False),
     Column("next_doc_id", Whole, nullable=False),
     Column("is_distance", Whole, nullable=False),
+    Column("index_bands", Whole, nullable=False),
     Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 

@@ -8,21 +8,29 @@ besides, keys and indexes and checksums, says ``schema.py``; what an export adds
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import NamedTuple
 
 from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument
 
-__all__ = ["BAND_TABLE", "STORED", "StoredColumn", "band_columns"]
+__all__ = ["BAND_INDEX", "BAND_TABLE", "STORED", "StoredColumn", "band_columns", "indexed_columns"]
 
 BAND_TABLE = "band"
 """Its columns depend on the index; see ``bands/band_table.py``."""
+BAND_INDEX = "ix_band_"
+"""How the name of a column's index begins; the column follows."""
 
 
 @functools.cache
 def band_columns(bands: int) -> tuple[str, ...]:
     """Return the columns of so many bands, in order."""
     return tuple(f"b{band}" for band in range(bands))
+
+
+def indexed_columns(index_names: Iterable[str]) -> set[str]:
+    """Return the columns that some indexes of the table are made for; a user's own are for none."""
+    return {name.removeprefix(BAND_INDEX) for name in index_names if name.startswith(BAND_INDEX)}
 
 
 class StoredColumn(NamedTuple):

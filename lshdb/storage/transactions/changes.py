@@ -199,15 +199,19 @@ class WriteTransaction:
             "UPDATE document SET signature_id = ?, checksum = ? WHERE doc_id = ?", list(rows)
         )
 
-    def widen_bands(self, bands: int) -> None:
-        """Make room for so many bands; commit it before :meth:`remake_bands`."""
-        self.session.database.widen_bands(self._connection, bands)
+    def prepare_bands(self, bands: int) -> None:
+        """Get ready for so many bands; commit it before :meth:`remake_bands`."""
+        self.session.database.prepare_bands(self._connection, bands)
 
     def remake_bands(self, bands: int) -> BandTable:
         """Empty the table of bands, and give it so many; return it."""
         self.session.database.remake_bands(self._connection, bands)
         self.bands = BandTable(self.session, bands)
         return self.bands
+
+    def choose_band_indexes(self, is_wanted: bool) -> None:
+        """Say whether :meth:`complete_bands` is to index the columns, where there is a choice."""
+        self.execute("UPDATE state SET index_bands = ?", (int(is_wanted),))
 
     def complete_bands(self, bands: int) -> None:
         """Do what is left to do for the table of bands once rows are in it."""

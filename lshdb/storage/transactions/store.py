@@ -207,7 +207,6 @@ class Store:
         params: IndexParams,
         *,
         place: DatabasePlace = _IN_THE_INDEX,
-        index_bands: bool = False,
         deferred: bool = False,
         lock_timeout: float = 60.0,
         state: Mapping[str, Any] | None = None,
@@ -221,8 +220,6 @@ class Store:
         params : IndexParams
         place : DatabasePlace
             Where its database goes.
-        index_bands : bool
-            Index each column of the table ``band`` now.
         deferred : bool
             Create it aside; the first commit moves it into place. If it is closed or killed before
             that, there is no index.
@@ -242,7 +239,7 @@ class Store:
         """
         creation = Creation(path, lock_timeout=lock_timeout)
         try:
-            creation.fill(params, place=place, state=state or {}, index_bands=index_bands)
+            creation.fill(params, place=place, state=state or {})
             if not deferred:
                 creation.settle()
                 creation.lock.release()

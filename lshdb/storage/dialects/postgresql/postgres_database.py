@@ -53,7 +53,7 @@ from lshdb.storage.dialects.postgresql.schema_place import (
     refuse_unfit,
     take_lock,
 )
-from lshdb.storage.tables.stored_columns import band_columns
+from lshdb.storage.tables.stored_columns import BAND_INDEX, band_columns, indexed_columns
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -75,6 +75,8 @@ _PLANNING = (
     "SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
 )
 _MAINTENANCE_MEMORY = "256MB"
+_LOCK_SECONDS = 2
+"""A reader who goes on for longer keeps the indexes of bands, and the rewriting slow."""
 _BAND_COLUMNS_SQL = (
     "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass('band') "
     "AND NOT attisdropped AND attname ~ '^b[0-9]+$'"
@@ -83,8 +85,8 @@ _STORED_BANDS_SQL = (
     "SELECT count(*) FROM regexp_matches(pg_get_viewdef('posting'::regclass), 'AS bucket', 'g')"
 )
 _BAND_INDEXES_SQL = (
-    "SELECT attname::text FROM pg_index JOIN pg_attribute "
-    "ON attrelid = indrelid AND attnum = indkey[0] WHERE indrelid = to_regclass('band')"
+    "SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+    "WHERE indrelid = to_regclass('band') AND NOT indisprimary"
 )
 _GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
 _READING = f"{_PLANNING}SET default_transaction_read_only = on"
@@ -116,6 +118,7 @@ class PostgresDatabase(Database):
     serves_hosts = True
     may_repeat = True
     answers_at_once = True
+    always_indexes_bands = True
 
     def __init__(self, url: str, schema: str) -> None:
         if hide_passwords(url) != url:
@@ -253,9 +256,19 @@ class PostgresDatabase(Database):
         """Take the advisory lock of the index."""
         take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as, on_wait=on_wait)
 
-    def widen_bands(self, connection: Connection, bands: int) -> None:
-        """Add the columns that are missing: for as long as that takes, readers wait."""
+    def prepare_bands(self, connection: Connection, bands: int) -> None:
+        """Add the columns that are missing, and drop the indexes: rows are written anew.
+
+        Under sixteen indexes a row takes some ten times as long. To drop them waits for all who
+        read the table, and others wait behind; where that takes longer than a moment, they stay.
+        """
         driver = _driver(connection)
+        names = ", ".join(f"{BAND_INDEX}{column}" for column in sorted(_indexed(driver)))
+        if names:
+            with contextlib.suppress(psycopg.errors.LockNotAvailable), driver.transaction():
+                driver.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'".encode())
+                driver.execute(f"DROP INDEX {names}".encode())
+            driver.execute("SET LOCAL lock_timeout = DEFAULT")
         present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
         for name in band_columns(bands):
             if name not in present:  # to alter a table waits for all who read it
@@ -275,8 +288,7 @@ class PostgresDatabase(Database):
         """Return whether each column has an index, and none is too many."""
         driver, columns = _driver(connection), set(band_columns(bands))
         present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
-        indexed = {name for (name,) in driver.execute(_BAND_INDEXES_SQL)}
-        return present == columns <= indexed
+        return present == columns <= _indexed(driver)
 
     def complete_bands(self, connection: Connection, bands: int) -> None:
         """Drop columns that are too many, and index the others."""
@@ -286,7 +298,7 @@ class PostgresDatabase(Database):
         present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
         for name in sorted(present.difference(columns)):
             driver.execute(f"ALTER TABLE band DROP COLUMN {name}".encode())
-        indexed = {name for (name,) in driver.execute(_BAND_INDEXES_SQL)}
+        indexed = _indexed(driver)
         if indexed.issuperset(columns):
             return
         driver.execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'".encode())
@@ -421,6 +433,11 @@ class PostgresReader(Reader):
 def _driver(connection: Connection) -> psycopg.Connection[Any]:
     driver: Any = connection.connection.driver_connection
     return driver  # type: ignore[no-any-return]
+
+
+def _indexed(driver: psycopg.Connection[Any]) -> set[str]:
+    """Return the columns of ``band`` that have an index of ours."""
+    return indexed_columns(name for (name,) in driver.execute(_BAND_INDEXES_SQL))
 
 
 def _options(conninfo: str, url: str) -> dict[str, Any]:

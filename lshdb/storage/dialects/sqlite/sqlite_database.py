@@ -49,6 +49,7 @@ from lshdb.storage.dialects.sqlite.connections import (
 )
 from lshdb.storage.dialects.sqlite.sqlite_session import SqliteSession
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
+from lshdb.storage.tables.stored_columns import BAND_TABLE, band_columns, indexed_columns
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -60,6 +61,9 @@ WRITER_CACHE_KIB = 32 * 1024
 LOG_KIB = 256 * 1024
 """A commit that makes the log so long brings it into the database itself. Before that, a long add
 does so in another thread (:meth:`SqliteDatabase.checkpoint`), and every writer at its end."""
+_BAND_INDEXES_SQL = (
+    f"SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{BAND_TABLE}'"
+)
 _FILES_AT_ONCE = 8
 """More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
@@ -364,14 +368,31 @@ class SqliteDatabase(Database):
         return SqliteSession(self, connection.connection.driver_connection, is_reader=False)
 
     def remake_bands(self, connection: Connection, bands: int) -> None:
-        """Drop the table, and make it again with the indexes that its columns had."""
+        """Drop the table, and make it again without indexes: those are made once rows are in it."""
         from lshdb.storage.tables import band_schema
 
-        is_indexed = band_schema.has_indexes(connection)
         band_schema.drop_bands(connection)
         band_schema.make_bands(connection, bands)
-        if is_indexed:
-            band_schema.index_bands(connection, bands)
+
+    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+        """Return whether each column has an index, or none is wanted."""
+        is_wanted, indexed = self._band_indexes(connection)
+        return not is_wanted or indexed.issuperset(band_columns(bands))
+
+    def complete_bands(self, connection: Connection, bands: int) -> None:
+        """Make the indexes that the state asks for, or drop those that it does not."""
+        from lshdb.storage.tables.band_schema import index_bands
+
+        is_wanted, indexed = self._band_indexes(connection)
+        index_bands(connection, bands, indexed=indexed, is_wanted=is_wanted)
+
+    @staticmethod
+    def _band_indexes(connection: Connection) -> tuple[bool, set[str]]:
+        """Return whether the state asks for indexes, and which columns have one."""
+        driver: Any = connection.connection.driver_connection
+        ((is_wanted,),) = driver.execute("SELECT index_bands FROM state").fetchall()
+        names = driver.execute(_BAND_INDEXES_SQL).fetchall()
+        return bool(is_wanted), indexed_columns(name for (name,) in names)
 
     def free_memory(self, connection: Connection) -> None:
         """Empty the cache of pages: a batch reads few of those that the one before has written."""
