@@ -25,10 +25,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from benchmarks._processes import processes_below, processor_seconds
+
 THRESHOLD = 0.8
 TABLES = 4
 """Of Spark ML: as few as find as much (on scanned documents .9979 with three, .9997 with four)."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
             _round(spark, answer, question, corpus, Path(output)) for _ in range(int(repeats))
         ]
         jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
-        workers = [_peak(pid) for pid, _ in _processes_below(os.getpid()) if pid != jvm]
+        workers = [_peak(pid) for pid, _ in processes_below(os.getpid()) if pid != jvm]
         found = {
             "start": started, "rounds": rounds, "peak_jvm": _peak(jvm),
             "peak_worker": max(workers, default=0), "version": spark.version,
@@ -81,12 +82,13 @@ def _round(
 ) -> dict[str, float]:
     shutil.rmtree(output, ignore_errors=True)
     spark.catalog.clearCache()
-    before, stages = _cpu(), _n_stages(spark)
+    before, stages = processor_seconds(os.getpid()), _n_stages(spark)
     begun = time.perf_counter()
     df = spark.read.schema("id string, text string").json(corpus)
     answer(spark, df, question).write.csv(str(output), sep="\t")
     seconds = time.perf_counter() - begun
-    return {"seconds": seconds, "cpu": _cpu() - before, "shuffled": _shuffled(spark, stages)}
+    cpu = processor_seconds(os.getpid()) - before
+    return {"seconds": seconds, "cpu": cpu, "shuffled": _shuffled(spark, stages)}
 
 
 def _by_lshdb(spark: SparkSession, df: DataFrame, question: str) -> DataFrame:
@@ -141,29 +143,6 @@ def _n_stages(spark: SparkSession) -> int:
 def _shuffled(spark: SparkSession, after: int) -> float:
     """Bytes written for other stages since a stage."""
     return sum(one.shuffleWriteBytes() for one in _stages(spark) if one.stageId() > after)
-
-
-def _processes_below(top: int) -> list[tuple[int, int]]:
-    """(pid, clock ticks) of a process and of all below it, with those that they waited for."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        parents[int(folder.name)] = int(fields[1])
-        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    found = [top]
-    for one in found:
-        found += [pid for pid, parent in parents.items() if parent == one]
-    return [(pid, ticks[pid]) for pid in found]
-
-
-def _cpu() -> float:
-    return sum(ticks for _, ticks in _processes_below(os.getpid())) / _TICKS
 
 
 def _peak(pid: int) -> int:

@@ -19,6 +19,7 @@ from benchmarks import (
     _growth,
     _jobs,
     adding,
+    bands_in_sql,
     hot_buckets,
     kernel_alone,
     make_corpus,
@@ -42,6 +43,7 @@ from benchmarks.peers import ADDERS, CONTESTANTS, Contestant
 from benchmarks.peers._checking import check, distinct
 from benchmarks.peers.pairers import PAIRERS, PairContestant
 from lshdb import Index
+from tests.postgres import PostgresUrl
 
 pytestmark = pytest.mark.sqlite("benchmarks name their databases themselves")
 
@@ -428,6 +430,21 @@ def test_sqlite_copies_all_rows_of_an_index(
             (n,) = copy.execute(f"SELECT count(*) FROM own.{name}").fetchone()
             same = f"SELECT count(*) FROM (SELECT * FROM {name} INTERSECT SELECT * FROM own.{name})"
             assert copy.execute(same).fetchone() == (n,) and n >= 50
+
+
+def test_bands_are_asked_in_sql_on_both_databases(
+    capsys: pytest.CaptureFixture[str], postgres_url: PostgresUrl
+) -> None:
+    options = ["--documents", "400", "--night", "50", "--repeats", "1", "--markdown"]
+    bands_in_sql.main([*options, "--postgres-url", postgres_url.psycopg])
+    printed = capsys.readouterr().out
+    assert "The answers are the same" in printed
+    lines = (re.findall(r"\| ([^|]*)", line) for line in printed.splitlines())
+    figures = {cells[0].strip(): cells[1:] for cells in lines if len(cells) == 4}
+    for name in ("add", *bands_in_sql.QUESTIONS, "a night", "compact", "reband"):
+        assert all(float(figure) >= 0 for figure in figures[name]), name
+    plain, indexed, _ = map(int, figures["MiB of the database"])
+    assert indexed - plain == int(figures["MiB of the indexes"][1]) >= 0
 
 
 def test_one_who_asks_for_more_than_there_is_is_told(tmp_path: Path) -> None:
