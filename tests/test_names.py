@@ -19,7 +19,6 @@ EMPTY = {
 DONE = 0.01
 CEILINGS = {
     "search": 0.04,
-    "storage": 0.05,
 }
 """Largest shares of the rooms that have not been gone through: these go down, to ``DONE``."""
 

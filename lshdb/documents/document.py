@@ -399,10 +399,10 @@ class SeenFields:
         self.unseen = dict.fromkeys(names)
         self._present: list[str] = []
 
-    def note(self, kept: Iterable[str], present: Iterable[str]) -> None:
+    def note(self, kept_names: Iterable[str], present: Iterable[str]) -> None:
         """Note the fields of a record that were kept, and all that it has."""
         if self.unseen:
-            for name in kept:
+            for name in kept_names:
                 self.unseen.pop(name, None)
             if self.unseen:
                 self._present = list(present)

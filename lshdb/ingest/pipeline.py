@@ -551,7 +551,7 @@ class AddRun:
         if self._n_before:
             stored = snapshot.signatures_of_contents(values, keys[~suspected], below=self._n_before)
         keys = keys[suspected]
-        stored |= snapshot.signatures_of_contents(values, keys, others=new.of_contents(keys))
+        stored |= snapshot.signatures_of_contents(values, keys, recent=new.of_contents(keys))
         if stored:
             fresh = [digest for digest in values if digest not in stored]
             rows, counts = source.sign([values[digest] for digest in fresh])

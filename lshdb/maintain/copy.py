@@ -118,7 +118,7 @@ def _copy_rows(source: Snapshot, target: Database, uuid: str) -> None:
         engine.dispose()
 
 
-def replace_database(store: Store, made: Store, *, lock_timeout: float) -> None:
+def replace_database(store: Store, replacement: Store, *, lock_timeout: float) -> None:
     """Replace the database of one index by that of another, in one durable transaction.
 
     Readers go on with what they have begun to read. The replaced database may be damaged.
@@ -127,17 +127,17 @@ def replace_database(store: Store, made: Store, *, lock_timeout: float) -> None:
     ----------
     store : Store
         The index to be replaced; its writer lock is held.
-    made : Store
+    replacement : Store
         The new index, at rest.
     lock_timeout : float
         Seconds to wait for a writer of another host.
     """
-    if store.database.replace_whole(made.database):
+    if store.database.replace_whole(replacement.database):
         return
 
     engine = store.database.open_engine()
     try:
-        with at_rest(made) as source:
+        with at_rest(replacement) as source:
             bands = source.bands.n
             with engine.begin() as connection:
                 store.database.prepare_bands(connection, bands)

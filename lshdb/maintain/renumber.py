@@ -102,7 +102,7 @@ def _renumber_edges(
     state = tables.state()
     if state is None:
         return ()
-    kept, orphaned = _pending(transaction, numbers, state.release_id)
+    releases, orphaned = _pending(transaction, numbers, state.release_id)
     if orphaned and state.hot_buckets:
         # Documents joined through a leader that goes must be joined again; only its number tells.
         tables.clear()
@@ -111,7 +111,7 @@ def _renumber_edges(
     _rewrite(transaction, numbers, "cluster_member", ("signature_id",), is_checked=False)
     covered = int(numbers.new(np.array([state.n_signatures]))[0])
     tables.put_state(replace(state, n_signatures=covered, release_id=0))
-    return (*kept, *orphaned)
+    return (*releases, *orphaned)
 
 
 def _pending(
@@ -131,7 +131,7 @@ def _pending(
     released = _ids(row[0] for row in rows)
     stays = numbers.keeps(released)
     moved = numbers.new(released).tolist()
-    kept = [
+    releases = [
         (new, batch_id)
         for new, (_, batch_id), is_kept in zip(moved, rows, stays.tolist(), strict=True)
         if is_kept
@@ -141,7 +141,7 @@ def _pending(
     left = numbers.keeps(members)
     _, firsts = np.unique(their_labels[left], return_index=True)
     representatives = numbers.new(members[left][firsts]).tolist()
-    return kept, [(one, rows[-1][1]) for one in representatives]
+    return releases, [(signature_id, rows[-1][1]) for signature_id in representatives]
 
 
 def _rewrite(

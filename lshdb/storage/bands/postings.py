@@ -41,10 +41,10 @@ class Buckets:
 
     def chosen(self, places: NDArray[np.int64]) -> Buckets:
         """Return some of them, by their places, in order."""
-        wanted = np.zeros(len(self.keys), dtype=bool)
-        wanted[places] = True
-        members = self.members[np.repeat(wanted, self.sizes)]
-        return Buckets(self.keys[wanted], self.sizes[wanted], members)
+        is_chosen = np.zeros(len(self.keys), dtype=bool)
+        is_chosen[places] = True
+        members = self.members[np.repeat(is_chosen, self.sizes)]
+        return Buckets(self.keys[is_chosen], self.sizes[is_chosen], members)
 
 
 def grouped(postings: NDArray[np.int64]) -> Buckets:

@@ -115,9 +115,9 @@ class Database(ABC):
         """Return what one of the driver's errors means for its transaction."""
         return Fate.FAILED
 
-    def errors(self, *others: type[Exception]) -> tuple[type[Exception], ...]:
+    def errors(self, *more_errors: type[Exception]) -> tuple[type[Exception], ...]:
         """Return the driver's errors and others, to be caught together."""
-        return (*others, *self.driver_errors)
+        return (*more_errors, *self.driver_errors)
 
     def translation(self, error: Exception) -> LshdbError:
         """Translate one of the driver's errors while reading."""

@@ -69,11 +69,11 @@ def hide_passwords(url: str) -> str:
 
 
 def _without_secret_settings(url: str, value: re.Pattern[str]) -> str:
-    kept = ""
+    masked = ""
     place = 0
     for setting in _NAME.finditer(url):
         if setting.start() >= place and _SECRET.search(unquote_plus(setting[1])):
-            kept += url[place : setting.end()] + HIDDEN
+            masked += url[place : setting.end()] + HIDDEN
             hidden = value.match(url, setting.end())
             place = hidden.end() if hidden else len(url)
-    return kept + url[place:]
+    return masked + url[place:]

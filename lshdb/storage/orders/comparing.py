@@ -55,8 +55,8 @@ def wrong_order(
     mark = _Hash()
     is_there = np.zeros(n, dtype=bool)
     expected = np.zeros(banding.n_orders, dtype=np.uint64)
-    found = keys_of_rows(banding, generation.signatures, first, last, contents)
-    for start, keys, with_content in found:
+    blocks = keys_of_rows(banding, generation.signatures, first, last, contents)
+    for start, keys, with_content in blocks:
         begin, end = start - first, start - first + len(keys)
         is_there[begin:end][with_content] = True
         marks = mark.of(buckets_of(keys), np.arange(begin, end)[:, np.newaxis])

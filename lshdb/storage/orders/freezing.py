@@ -171,7 +171,7 @@ def freeze_rows(
     committed: CommittedRows,
     contents: Contents,
     *,
-    begun: int | None = None,
+    add_start: int | None = None,
     goes_on: bool = False,
     ready: SortedRows | None = None,
     workers: int = 1,
@@ -183,7 +183,7 @@ def freeze_rows(
     folder : OrderFolder
     committed : CommittedRows
     contents : callable
-    begun : int, optional
+    add_start : int, optional
         The rows from here on came in one add: its files are merged, whatever their sizes.
     goes_on : bool
         That add has not ended. Its new rows get a file of their own, unless they are so few that
@@ -197,7 +197,7 @@ def freeze_rows(
     Raises
     ------
     OSError
-        The disk is full or failed; nothing is left of what was begun.
+        The disk is full or failed; nothing is left of what was add_start.
     DamageError
         The rows cannot be read.
     """
@@ -211,7 +211,7 @@ def freeze_rows(
     n_new = n_signatures - covered
     if goes_on and n_new <= MOST_SORTED:
         return None
-    of_add = 0 if begun is None else sum(file.name.first >= begun for file in chain)
+    of_add = 0 if add_start is None else sum(file.name.first >= add_start for file in chain)
     n_kept = len(chain) - due([file.n for file in chain], n_new, of_add=of_add, goes_on=goes_on)
     absorbed = chain[n_kept:]
     first = absorbed[0].name.first if absorbed else covered
@@ -263,7 +263,7 @@ def freeze_rows(
         folder.distrust(absorbed, str(error))  # their rows are sorted again
         return freeze_rows(
             folder, committed, contents,
-            begun=begun, goes_on=goes_on, ready=ready, workers=workers,
+            add_start=add_start, goes_on=goes_on, ready=ready, workers=workers,
         )  # fmt: skip
     clear_orders(folder.directory, committed, banding.name, refused=folder.refused)
     return name
@@ -276,8 +276,8 @@ def _data(words: NDArray[np.uint32]) -> memoryview:
 def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents) -> Ids:
     """Return the keys of some rows, which are read some at a time."""
     keys = np.empty((end - begin, banding.n_orders), dtype=np.int64)
-    for start, some, _ in keys_of_rows(banding, rows, begin, end, contents):
-        keys[start - begin : start - begin + len(some)] = some
+    for start, block, _ in keys_of_rows(banding, rows, begin, end, contents):
+        keys[start - begin : start - begin + len(block)] = block
     return keys
 
 
@@ -294,7 +294,10 @@ def keys_of_rows(
     step = max(1, _READ_BYTES // rows.row_bytes)
     for start in range(begin, end, step):
         stop = min(start + step, end)
-        hashes = {one - start: found for one, found in contents(start, stop).items()}
+        hashes = {
+            signature_id - start: content_hash
+            for signature_id, content_hash in contents(start, stop).items()
+        }
         yield start, banding.keys(rows.take_between(start, stop), hashes), list(hashes)
 
 
@@ -325,41 +328,41 @@ def _in_blocks(parts: list[Part], order: int, most: int) -> Iterator[tuple[Ids, 
     """
     n_entries = sum(part.n for part in parts)
     blocks = [1 + most * part.n // n_entries for part in parts]
-    done = [0] * len(parts)
-    held = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
+    n_read = [0] * len(parts)
+    waiting = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
     while True:
         for number, part in enumerate(parts):
-            if not len(held[number][0]) and done[number] < part.n:
-                stop = min(done[number] + blocks[number], part.n)
-                held[number] = part.part(order, done[number], stop)
-                done[number] = stop
+            if not len(waiting[number][0]) and n_read[number] < part.n:
+                stop = min(n_read[number] + blocks[number], part.n)
+                waiting[number] = part.part(order, n_read[number], stop)
+                n_read[number] = stop
         # Everything up to the least of the last buckets that were read can be written; where a part
         # is at its end, it sets no limit.
         ends = [
             int(buckets[-1])
-            for number, (buckets, _) in enumerate(held)
-            if len(buckets) and done[number] < parts[number].n
+            for number, (buckets, _) in enumerate(waiting)
+            if len(buckets) and n_read[number] < parts[number].n
         ]
-        taken = []
-        for number, (buckets, ids) in enumerate(held):
+        ready = []
+        for number, (buckets, ids) in enumerate(waiting):
             end = int(np.searchsorted(buckets, min(ends), "left")) if ends else len(buckets)
-            taken.append((buckets[:end], ids[:end]))
-            held[number] = buckets[end:], ids[end:]
-        keys, ids = (np.concatenate(columns) for columns in zip(*taken, strict=True))
+            ready.append((buckets[:end], ids[:end]))
+            waiting[number] = buckets[end:], ids[end:]
+        keys, ids = (np.concatenate(columns) for columns in zip(*ready, strict=True))
         if len(keys):
             yield keys, ids
         elif not ends:
             return
         else:  # a bucket as large as a block: take more of it
             for number, part in enumerate(parts):
-                if len(held[number][0]) and done[number] < part.n:
-                    stop = min(done[number] + blocks[number], part.n)
-                    more = part.part(order, done[number], stop)
-                    held[number] = (
-                        np.concatenate([held[number][0], more[0]]),
-                        np.concatenate([held[number][1], more[1]]),
+                if len(waiting[number][0]) and n_read[number] < part.n:
+                    stop = min(n_read[number] + blocks[number], part.n)
+                    more = part.part(order, n_read[number], stop)
+                    waiting[number] = (
+                        np.concatenate([waiting[number][0], more[0]]),
+                        np.concatenate([waiting[number][1], more[1]]),
                     )
-                    done[number] = stop
+                    n_read[number] = stop
 
 
 def clear_orders(
@@ -395,11 +398,11 @@ def clear_orders(
         and name not in refused
         and cut in (None, name.cut)
     ]
-    wanted: set[OrderName] = set()
-    for each in {name.cut for name in own}:
-        wanted.update(covering([name for name in own if name.cut == each]))
+    needed: set[OrderName] = set()
+    for own_cut in {name.cut for name in own}:
+        needed.update(covering([name for name in own if name.cut == own_cut]))
     for name in names:
-        if name not in wanted:
+        if name not in needed:
             with contextlib.suppress(OSError):
                 if is_order(directory / str(name)):
                     os.unlink(directory / str(name))

@@ -147,17 +147,17 @@ class Cover:
         DamagedOrderError
             It does not have the contents that were written.
         """
-        found = [np.empty(0, np.int64)]
+        members = [np.empty(0, np.int64)]
         for number, place in enumerate(self._places):
             try:
-                found.append(self._banding.find([place], keys, self._n_signatures)[1])
+                members.append(self._banding.find([place], keys, self._n_signatures)[1])
             except ValueError as error:
                 if number >= len(self._files):
                     raise
                 raise DamagedOrderError(self._files[number], error) from error
             if number < len(self._files):
                 self._files[number].rest()
-        return np.concatenate(found)
+        return np.concatenate(members)
 
     def members(self, keys: bytes | bytearray) -> bytes:
         """Find the signatures in the buckets of one query, as :meth:`find` does.
@@ -234,9 +234,9 @@ class OrderFolder:
 
     def cover(self, rows: CommittedRows) -> Cover | None:
         """Return the orders of a state; None where SQL must answer."""
-        kept, generation = self._kept, rows.generation
-        if kept is not None and kept[:2] == (generation.name, rows.n_signatures):
-            return kept[2]
+        latest, generation = self._kept, rows.generation
+        if latest is not None and latest[:2] == (generation.name, rows.n_signatures):
+            return latest[2]
         cover = self._found(rows)
         if cover is not None:
             self._kept = (generation.name, rows.n_signatures, cover)
@@ -248,9 +248,9 @@ class OrderFolder:
         if isinstance(error, DamagedOrderError):
             self.refused.add(error.file.name)  # its rows are sorted again
             self.damaged.add(error.file.name)
-        kept = self._kept
-        if kept is not None and kept[2] is cover:
-            self._kept = (*kept[:2], None)
+        latest = self._kept
+        if latest is not None and latest[2] is cover:
+            self._kept = (*latest[:2], None)
 
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""

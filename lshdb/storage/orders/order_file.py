@@ -156,13 +156,13 @@ class OrderName:
     @classmethod
     def of(cls, name: str) -> OrderName | None:
         """Take a name apart; None if it is not that of an order."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
-        generation, first, last = int(found[1]), int(found[3]), int(found[4])
+        generation, first, last = int(match[1]), int(match[3]), int(match[4])
         if not first < last <= first + 2**32:
             return None
-        return cls(first, last, generation, found[2], int(found[5], 16), int(found[6], 16))
+        return cls(first, last, generation, match[2], int(match[5], 16), int(match[6], 16))
 
     def __str__(self) -> str:
         """Return the name of the file."""
@@ -172,8 +172,8 @@ class OrderName:
 
 def order_names(directory: Path) -> list[OrderName]:
     """Return the names of the orders in a directory, sorted by what they cover."""
-    found = (OrderName.of(name) for name in os.listdir(directory) if name.startswith("orders."))
-    return sorted(name for name in found if name is not None)
+    names = (OrderName.of(name) for name in os.listdir(directory) if name.startswith("orders."))
+    return sorted(name for name in names if name is not None)
 
 
 def is_order(path: Path) -> bool:
@@ -186,10 +186,10 @@ def is_order(path: Path) -> bool:
     """
     descriptor = open_file(path, os.O_RDONLY)
     try:
-        found = read_at(descriptor, len(_BEGINNING), 0)
+        beginning = read_at(descriptor, len(_BEGINNING), 0)
     finally:
         os.close(descriptor)
-    return _BEGINNING.startswith(found)
+    return _BEGINNING.startswith(beginning)
 
 
 def _header(layout: OrderLayout) -> bytes:
@@ -234,12 +234,12 @@ class OrderFile:
         self.path = directory / str(name)
         self.descriptor = open_file(self.path, os.O_RDONLY)
         weakref.finalize(self, os.close, self.descriptor)
-        there = os.fstat(self.descriptor)
+        status = os.fstat(self.descriptor)
         self.layout = OrderLayout(self.n, n_orders)
         size, header = HEADER_BYTES + self.layout.size, _header(self.layout)
-        if there.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
+        if status.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
-        is_own = there.st_uid in (os.geteuid(), 0) and not there.st_mode & (
+        is_own = status.st_uid in (os.geteuid(), 0) and not status.st_mode & (
             stat.S_IWGRP | stat.S_IWOTH
         )
         self.words: memoryview | None = None
@@ -327,10 +327,10 @@ class OrderFile:
 
 
 def _crc32(descriptor: int) -> int:
-    found = offset = 0
+    crc = offset = 0
     while data := os.pread(descriptor, _READ_BYTES, offset):
-        found, offset = zlib.crc32(data, found), offset + len(data)
-    return found
+        crc, offset = zlib.crc32(data, crc), offset + len(data)
+    return crc
 
 
 def write_orders(

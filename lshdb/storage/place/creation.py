@@ -155,13 +155,13 @@ class Creation:
             What is there was not made by lshdb.
         """
         try:
-            there = os.lstat(self.aside)
-            if not stat.S_ISDIR(there.st_mode):
-                raise self._in_the_way(f"it is {kind_of(there.st_mode)}")
-            if there.st_uid != os.geteuid():
+            status = os.lstat(self.aside)
+            if not stat.S_ISDIR(status.st_mode):
+                raise self._in_the_way(f"it is {kind_of(status.st_mode)}")
+            if status.st_uid != os.geteuid():
                 raise self._in_the_way("it belongs to another user")
             names = os.listdir(self.aside)
-            if names and "lock" not in names and os.path.samestat(os.lstat(self.aside), there):
+            if names and "lock" not in names and os.path.samestat(os.lstat(self.aside), status):
                 raise self._in_the_way("it was not made by lshdb")
             self.lock.acquire(is_said=False)
         except (FileNotFoundError, IndexNotFoundError):
@@ -202,10 +202,10 @@ class Creation:
 
     def _database_names(self) -> tuple[str, ...]:
         """Return the names of the database's files, if the description puts them in there."""
-        found = self._description()
+        description = self._description()
         with contextlib.suppress(LshdbError):
-            if found is not None:
-                database = database_of(found.place, self.aside)
+            if description is not None:
+                database = database_of(description.place, self.aside)
                 return database.file_names if database.lies_in(self.aside) else ()
         return ()
 
@@ -346,13 +346,13 @@ class Creation:
 
     def _is_removed(self) -> bool:
         """Remove the database; return whether nothing is left of it."""
-        made = self._description()
-        if made is None:
+        description = self._description()
+        if description is None:
             return True
         if self._database is None:  # a killed process's, which could not be cleared out
             return False
         try:
-            self._database.remove(made.uuid)
+            self._database.remove(description.uuid)
         except DatabaseError:
             return False
         return True
@@ -419,7 +419,7 @@ def _fill(
     params: IndexParams,
     place: DatabasePlace,
     database: Database,
-    given: Mapping[str, Any],
+    state_values: Mapping[str, Any],
 ) -> None:
     from uuid import uuid4
 
@@ -437,7 +437,7 @@ def _fill(
         "next_doc_id": 1,
         "is_distance": int(params.kind.is_distance),
         "index_bands": 0,
-        **given,
+        **state_values,
     }
     Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
     # Before the database exists, so that a process that clears this out knows what else to expect.

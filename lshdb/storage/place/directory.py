@@ -282,11 +282,11 @@ class IndexDirectory:
 
     def lacks_description(self) -> bool:
         """Return whether there is an index, by its other files, without ``index.toml``."""
-        others = self.path.glob("signatures*.npy"), self.path.glob("index.db")
+        patterns = self.path.glob("signatures*.npy"), self.path.glob("index.db")
         return (
             not os.path.lexists(self.description)
             and self.lock.is_file()
-            and any(one.is_file() for names in others for one in names)
+            and any(file.is_file() for names in patterns for file in names)
         )
 
     @property
@@ -300,7 +300,9 @@ class IndexDirectory:
     def _absent(self) -> IndexNotFoundError:
         """Return the error for a path without an index: what is there, and what may be meant."""
         path = self.path
-        around = next((one for one in path.parents if (one / "index.toml").is_file()), None)
+        around = next(
+            (parent for parent in path.parents if (parent / "index.toml").is_file()), None
+        )
         if around is not None and path.exists():
             return IndexNotFoundError(
                 f"{path} is a part of the index {around}", hint=f"give the index: {around}"
@@ -332,7 +334,9 @@ def _index_like(path: Path) -> Path | None:
     import difflib
 
     with contextlib.suppress(OSError):
-        indexes = {one.stem: one for one in path.parent.iterdir() if (one / "index.toml").is_file()}
+        indexes = {
+            index.stem: index for index in path.parent.iterdir() if (index / "index.toml").is_file()
+        }
         for stem in difflib.get_close_matches(path.stem, indexes, n=1):
             return indexes[stem]
     return None

@@ -176,10 +176,12 @@ class WriterLock:
     def is_in_place(self) -> bool:
         """Return whether the locked file is still the one at its path."""
         try:
-            there = os.stat(self.path, follow_symlinks=False)
+            in_place = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
+        return self._descriptor is not None and os.path.samestat(
+            os.fstat(self._descriptor), in_place
+        )
 
     def _write(self, words: str) -> None:
         """Put words into the file; the old ones are not removed before the new ones are there."""

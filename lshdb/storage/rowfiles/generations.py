@@ -97,16 +97,18 @@ class Generation:
         self.name = name
         self.signatures = kind(directory / name, layouts[0])
         suffix = name.removeprefix("signatures")
-        others = (RowFile(directory / f"{one.kind}s{suffix}", one) for one in layouts[1:])
-        self.vectors = next(others, None)
+        vector_files = (
+            RowFile(directory / f"{layout.kind}s{suffix}", layout) for layout in layouts[1:]
+        )
+        self.vectors = next(vector_files, None)
         self.files = (self.signatures,) if self.vectors is None else (self.signatures, self.vectors)
         self.is_recognised = False
 
     @property
     def number(self) -> int:
         """The number in the name: 0 for ``signatures.npy``."""
-        found = _NAME.fullmatch(self.name)
-        return int(found[2] or 0) if found else 0
+        match = _NAME.fullmatch(self.name)
+        return int(match[2] or 0) if match else 0
 
     @property
     def vector_file(self) -> RowFile:
@@ -189,26 +191,26 @@ class Generation:
         """
         written = []
         for file, rows in zip(self.files, of_files, strict=True):
-            found: list[Block] = []
-            file.write(n_rows, _counted(rows, found, file.layout))
-            written.append(found)
+            blocks: list[Block] = []
+            file.write(n_rows, _counted(rows, blocks, file.layout))
+            written.append(blocks)
         sync_directory(self._directory)
         return block_rows(written)
 
 
 def _counted(
-    blocks: Iterable[NDArray[Any]], found: list[Block], layout: RowLayout
+    blocks: Iterable[NDArray[Any]], counted: list[Block], layout: RowLayout
 ) -> Iterator[NDArray[Any]]:
-    """Yield the same rows, and put their CRC-32 into ``found``."""
+    """Yield the same rows, and put their CRC-32 into ``counted``."""
     for rows in blocks:
-        extend_blocks(found, rows, layout)
+        extend_blocks(counted, rows, layout)
         yield rows
 
 
 def is_generation(name: object) -> bool:
     """Return whether a signature file can have that name."""
-    found = _NAME.fullmatch(name) if isinstance(name, str) else None
-    return found is not None and found[1] == "signature"
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    return match is not None and match[1] == "signature"
 
 
 def clear_generations(current: Generation) -> None:

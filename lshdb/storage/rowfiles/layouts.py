@@ -147,15 +147,15 @@ def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) ->
     while start < len(rows):
         if count == BLOCK_ROWS:
             first, count, crc = first + BLOCK_ROWS, 0, 0
-        taken = min(BLOCK_ROWS - count, len(rows) - start)
-        data = layout.data(rows[start : start + taken])
-        block = (first, count + taken, zlib.crc32(data, crc))
+        n_taken = min(BLOCK_ROWS - count, len(rows) - start)
+        data = layout.data(rows[start : start + n_taken])
+        block = (first, count + n_taken, zlib.crc32(data, crc))
         if count:
             blocks[-1] = block
         else:
             blocks.append(block)
         _, count, crc = block
-        start += taken
+        start += n_taken
 
 
 def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
@@ -166,6 +166,6 @@ def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
     of_files : sequence
         Blocks of the signature file and, if there is one, the vector file, for the same rows.
     """
-    signatures, *others = of_files
-    vectors = [crc for _, _, crc in others[0]] if others else [None] * len(signatures)
+    signatures, *vector_blocks = of_files
+    vectors = [crc for _, _, crc in vector_blocks[0]] if vector_blocks else [None] * len(signatures)
     return [(*block, crc) for block, crc in zip(signatures, vectors, strict=True)]

@@ -184,9 +184,9 @@ class RowFile:
         DamageError
             They differ.
         """
-        found = self.block_crc(first_row, n_rows)
-        if found != crc32:
-            raise self._differing(first_row, n_rows, found, crc32)
+        actual = self.block_crc(first_row, n_rows)
+        if actual != crc32:
+            raise self._differing(first_row, n_rows, actual, crc32)
         if self._size() < HEADER_BYTES + (first_row + n_rows) * self.row_bytes:
             raise self._ended()
 
@@ -200,38 +200,38 @@ class RowFile:
         DamageError
             They differ.
         """
-        found, last, left = 0, b"", n_rows
+        actual, last, left = 0, b"", n_rows
         for data in self._pieces(first_row, n_rows):
             if last:
                 yield self._as_rows(last, len(last) // self.row_bytes)
                 left -= len(last) // self.row_bytes
-            found, last = zlib.crc32(data, found), data
-        if found != crc32:
-            raise self._differing(first_row, n_rows, found, crc32)
+            actual, last = zlib.crc32(data, actual), data
+        if actual != crc32:
+            raise self._differing(first_row, n_rows, actual, crc32)
         yield self._as_rows(last, left)
 
     def _differing(
-        self, first_row: int, n_rows: int, found: int, written: int | None
+        self, first_row: int, n_rows: int, actual: int, written: int | None
     ) -> DamageError:
         expected = "none" if written is None else f"{written:08x}"
         return DamageError(
             f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
-            f"have CRC-32 {found:08x}; expected {expected}",
+            f"have CRC-32 {actual:08x}; expected {expected}",
             hint="the file is damaged or belongs to another index; run lshdb check",
         )
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
         """Return the CRC-32 of some rows, or of those that exist if the file is shorter."""
-        found = 0
+        crc = 0
         for data in self._pieces(first_row, n_rows):
-            found = zlib.crc32(data, found)
-        return found
+            crc = zlib.crc32(data, crc)
+        return crc
 
     def _pieces(self, first_row: int, n_rows: int) -> Iterator[bytes]:
         """Yield the bytes of some rows, up to the end of the file."""
         start = HEADER_BYTES + first_row * self.row_bytes
-        there = self._size() - start if first_row >= 0 else 0  # if not damaged
-        left = max(0, min(n_rows * self.row_bytes, there))
+        n_bytes = self._size() - start if first_row >= 0 else 0  # if not damaged
+        left = max(0, min(n_rows * self.row_bytes, n_bytes))
         piece = max(1, PIECE_BYTES // self.row_bytes) * self.row_bytes
         while left and (data := self._read(min(piece, left), start)):  # it may be cut meanwhile
             yield data
@@ -288,11 +288,11 @@ class RowFile:
         reads = list(zip((size * counts).tolist(), offsets, strict=True))
         try:
             descriptor = self.open()
-            data = b"".join(os.pread(descriptor, *one) for one in reads)
+            data = b"".join(os.pread(descriptor, *place) for place in reads)
         except OSError as error:
             raise self.unreadable(error) from error
         if len(data) != size * len(signature_ids):  # a read may return less at any time
-            data = b"".join(self._read(*one) for one in reads)
+            data = b"".join(self._read(*place) for place in reads)
         self.n_taken += len(signature_ids)
         return self._as_rows(data, len(signature_ids))
 
@@ -349,14 +349,14 @@ class RowFile:
         DamageError
             The file ends before they do, or cannot be read.
         """
-        held = self._held  # another thread may replace it by a shorter one
-        if held is None or len(held) < n_committed:
+        in_memory = self._held  # another thread may replace it by a shorter one
+        if in_memory is None or len(in_memory) < n_committed:
             is_large = n_committed * self.row_bytes > MOST_HELD_BYTES
             if is_large or self.n_taken * 8 < n_committed:
                 return None
-            held = self._held = self.take_between(0, n_committed)
+            in_memory = self._held = self.take_between(0, n_committed)
             self.n_taken = 0
-        return held[:n_committed]
+        return in_memory[:n_committed]
 
     def _size(self) -> int:
         try:
@@ -467,7 +467,7 @@ class Rows:
     def __len__(self) -> int:
         return self._n_committed
 
-    def __getitem__(self, wanted: slice | NDArray[np.int64]) -> NDArray[Any]:
+    def __getitem__(self, places: slice | NDArray[np.int64]) -> NDArray[Any]:
         """Read some rows: a ``pread`` for each, or one for a slice without a step.
 
         Raises
@@ -477,14 +477,14 @@ class Rows:
         DamageError
             The file ends before a row does, or cannot be read.
         """
-        if isinstance(wanted, slice):
-            first, last, step = wanted.indices(len(self))
+        if isinstance(places, slice):
+            first, last, step = places.indices(len(self))
             if step == 1:
                 return self._file.take_between(first, max(first, last))
-            wanted = np.arange(first, last, step)
-        self._check(wanted)
-        held = self._file.all_rows(len(self))
-        return self._file.take(wanted) if held is None else held[wanted]
+            places = np.arange(first, last, step)
+        self._check(places)
+        in_memory = self._file.all_rows(len(self))
+        return self._file.take(places) if in_memory is None else in_memory[places]
 
     def whole(self) -> NDArray[Any] | None:
         """Return all rows if they are held in memory; the caller who gets None reads them.
@@ -496,10 +496,10 @@ class Rows:
         DamageError
             The file ends before a row does, or cannot be read.
         """
-        held = self._file.all_rows(len(self))
-        if held is None:
+        in_memory = self._file.all_rows(len(self))
+        if in_memory is None:
             self._file.n_taken += len(self)
-        return held
+        return in_memory
 
     def among(self, signature_ids: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return rows that include some signatures, and the place of each signature among them.
@@ -513,9 +513,9 @@ class Rows:
             As for indexing.
         """
         self._check(signature_ids)
-        held = self._file.all_rows(len(self))
-        if held is not None:
-            return held, signature_ids
+        in_memory = self._file.all_rows(len(self))
+        if in_memory is not None:
+            return in_memory, signature_ids
         ids = distinct(signature_ids)
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
 
@@ -546,9 +546,9 @@ class Rows:
         DamageError
             The file cannot be read, or ends too early.
         """
-        held = self._file.all_rows(len(self))
-        if held is not None:
-            return read(held, 0, len(self))
+        in_memory = self._file.all_rows(len(self))
+        if in_memory is not None:
+            return read(in_memory, 0, len(self))
         self._file.n_taken += n_wanted
         try:
             return read(self._file.open(), HEADER_BYTES, len(self))
@@ -568,12 +568,17 @@ class Rows:
         IndexError, DamageError
             As for indexing.
         """
-        ids = np.array([-1 if one is None else one for one in signature_ids], dtype=np.int64)
-        is_signed = np.array([one is not None for one in signature_ids], dtype=bool)
+        ids = np.array(
+            [-1 if signature_id is None else signature_id for signature_id in signature_ids],
+            dtype=np.int64,
+        )
+        is_signed = np.array(
+            [signature_id is not None for signature_id in signature_ids], dtype=bool
+        )
         layout = self._file.layout
-        found = np.zeros((len(ids), layout.n_columns), dtype=layout.dtype)
-        found[is_signed] = self[ids[is_signed]]
-        return found
+        vectors = np.zeros((len(ids), layout.n_columns), dtype=layout.dtype)
+        vectors[is_signed] = self[ids[is_signed]]
+        return vectors
 
     def _check(self, signature_ids: NDArray[np.int64]) -> None:
         outside = signature_ids.view(np.uint64) >= len(self)

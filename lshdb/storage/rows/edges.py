@@ -173,11 +173,11 @@ class EdgeTables:
             )
             yield from (Holders(*block) for block in _blocks(rows, 3))
             return
-        for some in _lists(signature_ids):
+        for chunk in _lists(signature_ids):
             rows = self._execute(
                 f"{columns} WHERE {self._session.in_list('signature_id')} "
                 "GROUP BY signature_id ORDER BY 1",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
             yield from (Holders(*block) for block in _blocks(rows, 3))
 
@@ -205,46 +205,46 @@ class EdgeTables:
 
     def edges_of(self, signature_ids: Ids) -> Iterator[Edges]:
         """Yield edges whose smaller signature is one of these."""
-        for some in _lists(signature_ids):
+        for chunk in _lists(signature_ids):
             rows = self._execute(
                 "SELECT signature1, signature2, similarity FROM edge "
                 f"WHERE {self._session.in_list('signature1')}",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
             yield from map(_edges, _chunks(rows))
 
     def contain(self, left: Ids, right: Ids, threshold: float) -> NDArray[np.bool_]:
         """Return which pairs are edges of at least that similarity."""
-        wanted = left << 32 | right
-        found = np.zeros(len(wanted), dtype=bool)
+        pairs = left << 32 | right
+        are_edges = np.zeros(len(pairs), dtype=bool)
         for edges in self.edges_of(distinct(left)):
             suffices = edges.similarities >= threshold
-            found |= np.isin(wanted, (edges.left << 32 | edges.right)[suffices])
-        return found
+            are_edges |= np.isin(pairs, (edges.left << 32 | edges.right)[suffices])
+        return are_edges
 
     def labels_of(self, signature_ids: Ids) -> Ids:
         """Return the labels of the clusters that hold some signatures, each once."""
-        found = [np.empty(0, dtype=np.int64)]
-        for some in _lists(signature_ids):
+        labels = [np.empty(0, dtype=np.int64)]
+        for chunk in _lists(signature_ids):
             rows = self._execute(
                 "SELECT DISTINCT label FROM cluster_member "
                 f"WHERE {self._session.in_list('signature_id')}",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
-            found.append(_column(rows))
-        return distinct(np.concatenate(found))
+            labels.append(_column(rows))
+        return distinct(np.concatenate(labels))
 
     def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
         """Return (signature ids, labels) of those of some signatures in a cluster, sorted."""
-        found = [np.empty((2, 0), dtype=np.int64)]
-        for some in _lists(signature_ids):
+        columns = [np.empty((2, 0), dtype=np.int64)]
+        for chunk in _lists(signature_ids):
             rows = self._execute(
                 "SELECT signature_id, label FROM cluster_member "
                 f"WHERE {self._session.in_list('signature_id')} ORDER BY 1",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
-            found += [np.stack(block) for block in _blocks(rows, 2)]
-        ids, labels = np.concatenate(found, axis=1)
+            columns += [np.stack(block) for block in _blocks(rows, 2)]
+        ids, labels = np.concatenate(columns, axis=1)
         return ids, labels
 
     def astray(self, labels: Ids) -> dict[int, int]:
@@ -252,33 +252,33 @@ class EdgeTables:
 
         Empty if clusters are up to date. Costs the size of the clusters found.
         """
-        found: dict[int, int] = {}
-        for some in _lists(labels):
+        successors: dict[int, int] = {}
+        for chunk in _lists(labels):
             rows = self._execute(
                 "SELECT doc_id FROM document JOIN cluster_member USING (signature_id) "
                 f"WHERE label = doc_id AND {self._session.in_list('doc_id')}",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
-            left = np.setdiff1d(some, _column(rows))
+            left = np.setdiff1d(chunk, _column(rows))
             if len(left):
                 rows = self._execute(
                     "SELECT label, min(doc_id) FROM cluster_member JOIN document "
                     f"USING (signature_id) WHERE {self._session.in_list('label')} GROUP BY label",
                     (self._session.encode_list(left),),
                 )
-                found.update(rows)
-        return found
+                successors.update(rows)
+        return successors
 
     def members_of(self, labels: Ids) -> Ids:
         """Return the signatures of clusters."""
-        found = [np.empty(0, dtype=np.int64)]
-        for some in _lists(labels):
+        members = [np.empty(0, dtype=np.int64)]
+        for chunk in _lists(labels):
             rows = self._execute(
                 f"SELECT signature_id FROM cluster_member WHERE {self._session.in_list('label')}",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
-            found.append(_column(rows))
-        return np.concatenate(found)
+            members.append(_column(rows))
+        return np.concatenate(members)
 
     def members(self) -> Iterator[tuple[Ids, Ids]]:
         """Yield (signature ids, labels) of all clusters, in blocks, in order of signature."""
@@ -329,11 +329,11 @@ class EdgeTables:
 
     def drop_edges_of(self, signature_ids: Ids) -> None:
         """Delete the edges of some signatures."""
-        for some in _lists(signature_ids):
+        for chunk in _lists(signature_ids):
             for column in ("signature1", "signature2"):
                 self._execute(
                     f"DELETE FROM edge WHERE {self._session.in_list(column)}",
-                    (self._session.encode_list(some),),
+                    (self._session.encode_list(chunk),),
                 )
 
     def put_members(self, signature_ids: Ids, labels: Ids) -> None:
@@ -343,10 +343,10 @@ class EdgeTables:
 
     def drop_members(self, labels: Ids) -> None:
         """Delete clusters by label."""
-        for some in _lists(labels):
+        for chunk in _lists(labels):
             self._execute(
                 f"DELETE FROM cluster_member WHERE {self._session.in_list('label')}",
-                (self._session.encode_list(some),),
+                (self._session.encode_list(chunk),),
             )
 
     def clear(self) -> None:

@@ -124,8 +124,8 @@ class RowReader:
             "ORDER BY doc_id LIMIT ?",
             (since, limit),
         )
-        found = (StoredDocument(*verified_row("document", row)) for row in rows)
-        return [(one.doc_id, one.signature_id) for one in found]
+        documents = (StoredDocument(*verified_row("document", row)) for row in rows)
+        return [(document.doc_id, document.signature_id) for document in documents]
 
     def count_not_seen(self, since: str) -> int:
         """Return the number of documents that last came in before a time."""
@@ -232,8 +232,8 @@ class RowReader:
         """
         most = _FIRST_ROWS
         for chunk in chunks(signature_ids):
-            found = self._first_bodies(chunk)
-            while rows := found.fetchmany(most):
+            cursor = self._first_bodies(chunk)
+            while rows := cursor.fetchmany(most):
                 yield rows
                 mean = sum(len(row[3]) for row in rows) // len(rows)
                 most = min(max(n_bytes // (mean + 1), 1), CHUNK)
@@ -257,11 +257,11 @@ class RowReader:
             yield from self._first_bodies(signature_ids)
             return
         if len(signature_ids) == 1:  # as in most queries
-            one, doc_id = signature_ids[0], documents[signature_ids[0]][0][0]
+            signature_id, doc_id = signature_ids[0], documents[signature_ids[0]][0][0]
             sql = "SELECT form, body FROM content WHERE doc_id = ?"
-            yield from ((one, doc_id, *row) for row in self.session.fetch(sql, (doc_id,)))
+            yield from ((signature_id, doc_id, *row) for row in self.session.fetch(sql, (doc_id,)))
             return
-        first = {documents[one][0][0]: one for one in signature_ids}
+        first = {documents[signature_id][0][0]: signature_id for signature_id in signature_ids}
         condition, parameters = self.session.is_one_of("doc_id", list(first))
         for doc_id, form, packed in self.execute(
             f"SELECT doc_id, form, body FROM content WHERE {condition}", parameters

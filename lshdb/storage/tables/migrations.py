@@ -34,7 +34,7 @@ def script_directory() -> Path:
     )
 
 
-def check_revision(found: str | None, path: Path) -> None:
+def check_revision(stored: str | None, path: Path) -> None:
     """Compare an index's schema revision with this version's.
 
     Raises
@@ -42,15 +42,16 @@ def check_revision(found: str | None, path: Path) -> None:
     FormatError
         They differ; the message says which is newer.
     """
-    if found == SCHEMA_REVISION:
+    if stored == SCHEMA_REVISION:
         return
-    if found is not None and found < SCHEMA_REVISION:
+    if stored is not None and stored < SCHEMA_REVISION:
         raise FormatError(
-            f"the index {path} has schema revision {found}; this version needs {SCHEMA_REVISION}",
+            f"the index {path} has schema revision {stored}; this version needs {SCHEMA_REVISION}",
             hint=f"bring it up to date with: lshdb upgrade {path}",
         )
     raise FormatError(
-        f"the index {path} has schema revision {found}; this version knows up to {SCHEMA_REVISION}",
+        f"the index {path} has schema revision {stored}; this version knows up to "
+        f"{SCHEMA_REVISION}",
         hint="it was made by a newer lshdb; install that",
     )
 

@@ -56,12 +56,12 @@ def _column(name: str, annotation: str) -> StoredColumn:
 
 def _of_record(record: type) -> tuple[StoredColumn, ...]:
     """Return the columns of a dataclass; a field with a default is worked out, and no column."""
-    columns = (each for each in fields(record) if each.default is MISSING)
-    return tuple(_column(each.name, str(each.type)) for each in columns)
+    columns = (field for field in fields(record) if field.default is MISSING)
+    return tuple(_column(field.name, str(field.type)) for field in columns)
 
 
 def _of(**annotations: str) -> tuple[StoredColumn, ...]:
-    return tuple(_column(*each) for each in annotations.items())
+    return tuple(_column(*item) for item in annotations.items())
 
 
 STORED: dict[str, tuple[StoredColumn, ...]] = {

@@ -187,10 +187,10 @@ class WriteTransaction:
 
         if len(columns[0]):
             assignments = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
-            doc_ids, *others = columns
+            doc_ids, *columns_after = columns
             self.session.execute_many(
                 f"UPDATE document SET {assignments} WHERE doc_id = ?",
-                list(zip(*others, doc_ids, strict=True)),
+                list(zip(*columns_after, doc_ids, strict=True)),
             )
 
     def move_documents(self, rows: Sequence[tuple[int, int, int]]) -> None:
@@ -238,9 +238,11 @@ class WriteTransaction:
     def delete_documents(self, doc_ids: Sequence[int]) -> None:
         """Delete documents with texts and fields; postings stay until the index is compacted."""
         for start in range(0, len(doc_ids), 10_000):
-            some = self.session.encode_list(doc_ids[start : start + 10_000])
+            chunk = self.session.encode_list(doc_ids[start : start + 10_000])
             for table in ("content", "kept_field", "document"):
-                self.execute(f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (some,))
+                self.execute(
+                    f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (chunk,)
+                )
 
     def touch_documents(
         self, documents: Sequence[StoredDocument], seen_at: str, *, batch_id: int | None = None
@@ -255,8 +257,12 @@ class WriteTransaction:
         self.session.execute_many(
             f"UPDATE document SET {columns}checksum = ? WHERE doc_id = ?",
             [
-                (*changed.values(), row_checksum(replace(one, **changed).values()), one.doc_id)
-                for one in documents
+                (
+                    *changed.values(),
+                    row_checksum(replace(document, **changed).values()),
+                    document.doc_id,
+                )
+                for document in documents
             ],
         )
 

@@ -154,14 +154,14 @@ def compare_description(
         (name, stored.get(name), described.get(name))
         for name in sorted(stored.keys() | described.keys(), key=str)
     ]
-    for name, value, other in pairs:
-        if value != other:
+    for name, value, described_value in pairs:
+        if value != described_value:
             raise ParameterMismatchError(
                 f"{name} is {_shown(name, value)} in {database.short_name} and "
-                f"{_shown(name, other)} in index.toml of the index {path}",
+                f"{_shown(name, described_value)} in index.toml of the index {path}",
                 name=name,
                 stored=value,
-                given=other,
+                given=described_value,
                 hint="the files belong to different indexes; restore them from a copy"
                 if name == "uuid"
                 else "they are of different moments, or index.toml was edited: lshdb check "

@@ -62,9 +62,9 @@ def callers_function(function: Callable[..., _Result] | None) -> Callable[..., _
     if function is None:
         return None
 
-    def marking(*given: Any, **named: Any) -> _Result:
+    def marking(*positional: Any, **named: Any) -> _Result:
         try:
-            return function(*given, **named)
+            return function(*positional, **named)
         except Exception as error:
             setattr(error, _MARK, True)
             raise
@@ -127,6 +127,6 @@ def _findings(session: Session) -> Iterator[str]:
     (counted,) = execute(
         "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) FROM batch"
     ).fetchone()
-    (there,) = execute("SELECT count(*) FROM document").fetchone()
-    if counted != there:
-        yield f"the batches count {counted} documents, and the table document has {there}"
+    (n_documents,) = execute("SELECT count(*) FROM document").fetchone()
+    if counted != n_documents:
+        yield f"the batches count {counted} documents, and the table document has {n_documents}"

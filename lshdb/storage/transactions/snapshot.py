@@ -316,21 +316,21 @@ class Snapshot(RowReader):
         There are fewer, perhaps none, if something was committed since this one was opened.
         """
         with ExitStack() as stack:
-            found: list[Snapshot] = []
+            snapshots: list[Snapshot] = []
             for _ in range(n if self._more is not None else 0):
-                other = stack.enter_context(self._more())  # type: ignore[misc]
-                if other.same_state() != self.same_state():
+                snapshot = stack.enter_context(self._more())  # type: ignore[misc]
+                if snapshot.same_state() != self.same_state():
                     break
-                found.append(other)
-            yield found
+                snapshots.append(snapshot)
+            yield snapshots
 
     def same_state(self) -> tuple[Any, ...]:
         """Return what differs between two states of an index, except edges and clusters."""
-        found: tuple[Any, ...] = self.execute(
+        state: tuple[Any, ...] = self.execute(
             "SELECT signature_file, n_signatures, next_doc_id, (SELECT max(batch_id) FROM batch), "
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
-        return tuple(found)
+        return tuple(state)
 
     def members(self, keys: bytes | bytearray) -> bytes:
         """Return the signatures in the buckets of one query, once per bucket.
@@ -374,17 +374,17 @@ class Snapshot(RowReader):
         if len(keys) == 1:  # one key per band, so all are distinct
             yield self.postings.members(keys[0])
             return
-        found = self.postings.grouped_of(distinct(keys.reshape(-1)))
-        ends = np.append(0, np.cumsum(found.sizes))
-        firsts = ends[np.searchsorted(found.keys, keys, side="left")]
-        sizes = ends[np.searchsorted(found.keys, keys, side="right")] - firsts
+        buckets = self.postings.grouped_of(distinct(keys.reshape(-1)))
+        ends = np.append(0, np.cumsum(buckets.sizes))
+        firsts = ends[np.searchsorted(buckets.keys, keys, side="left")]
+        sizes = ends[np.searchsorted(buckets.keys, keys, side="right")] - firsts
         step = len(keys) if sizes.sum() <= _GATHERED else 1
         for number in range(0, len(keys), step):
-            some = sizes[number : number + step]
-            flat = some.reshape(-1)
+            part = sizes[number : number + step]
+            flat = part.reshape(-1)
             before = firsts[number : number + step].reshape(-1) - np.cumsum(flat) + flat
-            members = found.members[np.repeat(before, flat) + np.arange(flat.sum())]
-            yield from np.split(members, np.cumsum(some.sum(axis=1))[:-1])
+            members = buckets.members[np.repeat(before, flat) + np.arange(flat.sum())]
+            yield from np.split(members, np.cumsum(part.sum(axis=1))[:-1])
 
     # Documents
 
@@ -411,7 +411,7 @@ class Snapshot(RowReader):
                 signature_ids,
             )
             return {signature_ids[0]: rows} if rows else {}
-        found: Documents = {}
+        documents: Documents = {}
         for chunk in chunks(signature_ids):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
             for signature_id, doc_id, key, batch_id in self.session.fetch(
@@ -419,8 +419,8 @@ class Snapshot(RowReader):
                 f"WHERE {condition} ORDER BY signature_id, doc_id",
                 parameters,
             ):
-                found.setdefault(signature_id, []).append((doc_id, key, batch_id))
-        return found
+                documents.setdefault(signature_id, []).append((doc_id, key, batch_id))
+        return documents
 
     def document_columns(
         self, signature_ids: Sequence[int]
@@ -464,7 +464,7 @@ class Snapshot(RowReader):
         keys: NDArray[np.int64],
         *,
         below: int | None = None,
-        others: NDArray[np.int64] | None = None,
+        recent: NDArray[np.int64] | None = None,
     ) -> dict[bytes, tuple[int, int]]:
         """Return (signature_id, n_shingles) by content hash, for contents that a document has.
 
@@ -477,12 +477,12 @@ class Snapshot(RowReader):
         below : int, optional
             Signatures from this number on need not be looked for; by default all that were
             committed when the snapshot began.
-        others : ndarray of int64, optional
+        recent : ndarray of int64, optional
             More signatures that may have such contents.
         """
         stored: dict[bytes, tuple[int, int]] = {}
-        if others is not None:
-            self._contents_of(others, hashes, stored)
+        if recent is not None:
+            self._contents_of(recent, hashes, stored)
         distinct_keys = distinct(keys) if self.n_signatures else keys[:0]
         for start in range(0, len(distinct_keys), CHUNK * 10):
             candidates = self.postings.of_contents(
@@ -633,15 +633,15 @@ class Snapshot(RowReader):
 
     def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
         """Return a column of ``document`` for doc_ids that exist, in their order."""
-        found: dict[int, object] = {}
+        values: dict[int, object] = {}
         for start in range(0, len(doc_ids), CHUNK * 10):
-            found.update(
+            values.update(
                 self.execute(
                     f"SELECT doc_id, {column} FROM document WHERE {self.session.in_list('doc_id')}",
                     (self.session.encode_list(doc_ids[start : start + CHUNK * 10]),),
                 )
             )
-        return [found[doc_id] for doc_id in doc_ids.tolist()]
+        return [values[doc_id] for doc_id in doc_ids.tolist()]
 
     def copied_between(self, first: int, last: int) -> list[int]:
         """Return the signatures from first to last that more than one document has."""
@@ -781,26 +781,30 @@ class QueryAnswer:
 
     def members_of(self, keys: Ids) -> Iterator[Ids]:
         """Return the candidates, once per bucket; the keys must be those of the answer."""
-        found = self._answer.postings
+        postings = self._answer.postings
         members = np.repeat(
-            np.fromiter(found.keys(), dtype=np.int64, count=len(found)),
-            np.fromiter(found.values(), dtype=np.int64, count=len(found)),
+            np.fromiter(postings.keys(), dtype=np.int64, count=len(postings)),
+            np.fromiter(postings.values(), dtype=np.int64, count=len(postings)),
         )
         check_ids(members, self._n_signatures)
         yield members
 
     def documents_of_signatures(self, signature_ids: Iterable[int]) -> Documents:
         """Return (doc_id, key, batch_id) of every document with one of the candidates."""
-        found = self._answer.documents
-        return {one: found[one] for one in signature_ids if found[one]}
+        documents = self._answer.documents
+        return {
+            signature_id: documents[signature_id]
+            for signature_id in signature_ids
+            if documents[signature_id]
+        }
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int], documents: Documents | None = None
     ) -> Iterator[tuple[int, StoredText]]:
         """Yield (signature_id, body) for each candidate that a document has."""
         bodies = self._answer.bodies
-        for one in signature_ids:
-            if one in bodies:
-                form, packed, n_chars, doc_id = bodies[one]
+        for signature_id in signature_ids:
+            if signature_id in bodies:
+                form, packed, n_chars, doc_id = bodies[signature_id]
                 codec = self._codec() if needs_dictionary(packed) else WITHOUT_DICTIONARY
-                yield one, codec.unpack(form, packed, n_chars=n_chars, doc_id=doc_id)
+                yield signature_id, codec.unpack(form, packed, n_chars=n_chars, doc_id=doc_id)

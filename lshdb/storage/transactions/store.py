@@ -371,7 +371,7 @@ class Store:
     def freeze(
         self,
         *,
-        begun: int | None = None,
+        add_start: int | None = None,
         goes_on: bool = False,
         ready: SortedRows | None = None,
         workers: int = 1,
@@ -383,7 +383,7 @@ class Store:
 
         Parameters
         ----------
-        begun : int, optional
+        add_start : int, optional
             The number of signatures when the add began.
         goes_on : bool
             The add has not ended.
@@ -406,7 +406,7 @@ class Store:
                     self.orders,
                     snapshot,
                     snapshot.content_hashes,
-                    begun=begun,
+                    add_start=add_start,
                     goes_on=goes_on,
                     ready=ready,
                     workers=workers,
@@ -472,7 +472,7 @@ class Store:
     def bytes_on_disk(self) -> int:
         """Size of the row files, of their orders and of the database, its log included."""
         patterns = (*(f"{layout.kind}s*.npy" for layout in self._layouts), "orders.*.npy")
-        paths = (path for one in patterns for path in self.directory.path.glob(one))
+        paths = (path for pattern in patterns for path in self.directory.path.glob(pattern))
         return sum(path.stat().st_size for path in paths) + sum(self.database.sizes())
 
     @property
@@ -546,7 +546,9 @@ class Store:
         generation = self._generation
         if generation is None or not self.database.answers_at_once or not is_settled(generation):
             return None
-        reader, answer = self._readers.begin(lambda one: one.ask(keys, with_bodies=with_bodies))
+        reader, answer = self._readers.begin(
+            lambda reader: reader.ask(keys, with_bodies=with_bodies)
+        )
         self._readers.put_back(reader)
         if answer is None:
             return None
@@ -638,11 +640,11 @@ class Store:
         """Return the row files of a generation; keep the latest ones open."""
         if self._is_damaged and not is_generation(name):
             name = FIRST_NAME
-        found = self._generation
-        if found is None or found.name != name:
+        latest = self._generation
+        if latest is None or latest.name != name:
             directory = self.directory.path
-            found = self._generation = generation_of(directory, name, self._layouts, self.database)
-        return found
+            latest = self._generation = generation_of(directory, name, self._layouts, self.database)
+        return latest
 
     def require_signatures(self) -> None:
         """Raise SignaturesElsewhereError if the signature rows are on another host."""

@@ -345,10 +345,10 @@ class Writer:
                 time.sleep(_PAUSE_SECONDS)
         self._usable = True
 
-    def _driver_errors(self, *others: type[Exception]) -> tuple[type[Exception], ...]:
+    def _driver_errors(self, *more_errors: type[Exception]) -> tuple[type[Exception], ...]:
         from sqlalchemy.exc import SQLAlchemyError
 
-        return self._store.database.errors(SQLAlchemyError, *others)
+        return self._store.database.errors(SQLAlchemyError, *more_errors)
 
     def tidy(self, *, workers: int = 1) -> None:
         """Sort new rows into frozen orders, in threads; complete the table of bands.
@@ -357,7 +357,7 @@ class Writer:
         """
         self.end_sorting()
         ready = self._take_sorted()
-        self._store.freeze(begun=self._began, ready=ready, workers=workers)
+        self._store.freeze(add_start=self._began, ready=ready, workers=workers)
         if self._lacks_indexes:
             bands = self._store.params.bands
             self.run(lambda transaction: transaction.complete_bands(bands))
@@ -378,7 +378,7 @@ class Writer:
     def _sort(self, ready: SortedRows | None) -> Frozen:
         store = self._store
         store.database.checkpoint()
-        return store.freeze(begun=self._began, goes_on=True, ready=ready)
+        return store.freeze(add_start=self._began, goes_on=True, ready=ready)
 
     def end_sorting(self) -> Frozen:
         """Wait for what :meth:`sort_meanwhile` has begun; an add that breaks off merges nothing."""
@@ -393,8 +393,8 @@ class Writer:
         self._sorted = rows if rows.planes.nbytes <= _MOST_SORTED_BYTES else None
 
     def _take_sorted(self) -> SortedRows | None:
-        taken, self._sorted = self._sorted, None
-        return taken
+        rows, self._sorted = self._sorted, None
+        return rows
 
     def vacuum(self) -> None:
         """Give the space of deleted rows back to the file system.

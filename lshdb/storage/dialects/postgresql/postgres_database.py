@@ -443,14 +443,14 @@ def _indexed(driver: psycopg.Connection[Any]) -> set[str]:
 def _options(conninfo: str, url: str) -> dict[str, Any]:
     """Return the settings of a connection beside the URL: how long to wait, unless given."""
     try:
-        given = psycopg.conninfo.conninfo_to_dict(conninfo)
+        settings = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
         raise ParameterError(
             f"the database URL {url!r} cannot be read: {said(error)}",
             hint="give postgresql+psycopg://USER@HOST:PORT/NAME; settings of libpq may follow: "
             "?sslmode=require&connect_timeout=5",
         ) from error
-    if "connect_timeout" in given or "PGCONNECT_TIMEOUT" in os.environ:
+    if "connect_timeout" in settings or "PGCONNECT_TIMEOUT" in os.environ:
         return {}
     return {"connect_timeout": _CONNECT_SECONDS}
 

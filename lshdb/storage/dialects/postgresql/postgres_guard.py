@@ -163,12 +163,12 @@ class PostgresGuardedReader(GuardedReader):
         """Return the table that a statement names in vain, and those that there are."""
         if not isinstance(error, psycopg.errors.UndefinedTable):
             return None
-        found = _NO_RELATION.search(str(error))
-        if found is None:
+        match = _NO_RELATION.search(str(error))
+        if match is None:
             return None
         self._connection.execute("ROLLBACK")
         rows = self._connection.execute(_NAMES).fetchall()
-        return found[1], [name for (name,) in rows]
+        return match[1], [name for (name,) in rows]
 
     def close(self) -> None:
         """Close the connection; undo what its transaction did."""
@@ -188,16 +188,16 @@ class PostgresGuardedReader(GuardedReader):
         if self._left is None:
             return work()
         milliseconds = max(1, round(self._left * 1000))
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             # The time left before is the timeout of this statement, too.
             self._connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
             result = work()
         except psycopg.errors.QueryCanceled as error:
-            if time.monotonic() - begun < self._left / 2:  # cancelled by someone, not by the clock
+            if time.monotonic() - start < self._left / 2:  # cancelled by someone, not by the clock
                 raise
             raise TimedOut from error
-        self._left -= time.monotonic() - begun
+        self._left -= time.monotonic() - start
         if self._left < 0:
             raise TimedOut
         return result
@@ -231,7 +231,7 @@ _CALL = re.compile(rf"{_TOKEN.pattern} | [^\s]", re.VERBOSE | re.DOTALL)
 
 def calls_text(statement: str) -> bool:
     """Return whether a statement calls ``text(...)``, which here would only change a type."""
-    tokens = [found[0].lower().strip('"') for found in _CALL.finditer(statement)]
+    tokens = [match[0].lower().strip('"') for match in _CALL.finditer(statement)]
     tokens = [token for token in tokens if not token.startswith(("--", "/*"))]
     return any(pair == ("text", "(") for pair in itertools.pairwise(tokens))
 
@@ -247,32 +247,32 @@ def numbered_parameters(
         There are more or fewer parameters than values in order.
     """
     named = parameters if isinstance(parameters, Mapping) else {}
-    given = () if isinstance(parameters, Mapping) else parameters
+    positional = () if isinstance(parameters, Mapping) else parameters
     highest = 0
     values: list[Any] = []
     places: dict[int | str, int] = {}
 
-    def placed(found: re.Match[str]) -> str:
+    def placed(match: re.Match[str]) -> str:
         nonlocal highest
         name: int | str
-        if found["name"] in named:
-            name, value = found["name"], named[found["name"]]
-        elif found["number"] is not None and given:
-            name = int(found["number"] or highest + 1)
+        if match["name"] in named:
+            name, value = match["name"], named[match["name"]]
+        elif match["number"] is not None and positional:
+            name = int(match["number"] or highest + 1)
             highest = max(highest, name)
-            if not 1 <= name <= len(given):
-                raise ValueError(f"there is no parameter {name}; {len(given)} were given")
-            value = given[name - 1]
+            if not 1 <= name <= len(positional):
+                raise ValueError(f"there is no parameter {name}; {len(positional)} were given")
+            value = positional[name - 1]
         else:
-            return "?" if found["operator"] and parameters else found[0]
+            return "?" if match["operator"] and parameters else match[0]
         if name not in places:
             values.append(value)
             places[name] = len(values)
-        start = found.start()
+        start = match.start()
         is_after_word = statement[max(0, start - 1) : start].isalnum()
         return f" ${places[name]}" if is_after_word else f"${places[name]}"
 
     sql = _TOKEN.sub(placed, statement)
-    if highest != len(given):
-        raise ValueError(f"the statement has {highest} parameters; {len(given)} were given")
+    if highest != len(positional):
+        raise ValueError(f"the statement has {highest} parameters; {len(positional)} were given")
     return sql, values

@@ -160,10 +160,10 @@ class PostgresSession(Session):
         marks = ", ".join(f"${place + 1}::{name}[]" for place, name in enumerate(types))
         sql = f"INSERT INTO {table} ({names}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
         iterator = iter(rows)
-        while some := list(itertools.islice(iterator, _ROWS_AN_INSERT)):
+        while chunk := list(itertools.islice(iterator, _ROWS_AN_INSERT)):
             columns = [
                 np.array(column) if name == "int8" else list(column)
-                for name, column in zip(types, zip(*some, strict=True), strict=True)
+                for name, column in zip(types, zip(*chunk, strict=True), strict=True)
             ]
             psycopg.RawCursor(self.connection).execute(sql, columns)
 
@@ -179,10 +179,10 @@ class PostgresSession(Session):
         """Encode whole numbers as an array of NumPy's, texts as a list."""
         if isinstance(values, np.ndarray):
             return values.astype(np.int64, copy=False)
-        found = list(values)
-        if found and isinstance(found[0], int):
-            return np.array(found, dtype=np.int64)
-        return found
+        listed = list(values)
+        if listed and isinstance(listed[0], int):
+            return np.array(listed, dtype=np.int64)
+        return listed
 
     def state(self) -> State | None:
         """Return what a snapshot begins with, in one statement."""
@@ -260,7 +260,7 @@ def _time(later: float = 0.0) -> str:
 def numbered(sql: str) -> str:
     """Return a statement with ``$1`` for ``?``, and ``$2`` for ``?2``."""
     numbers = itertools.count(1)
-    return _PLACE.sub(lambda found: f"${found[1] or next(numbers)}", sql)
+    return _PLACE.sub(lambda match: f"${match[1] or next(numbers)}", sql)
 
 
 @functools.lru_cache(maxsize=64)
@@ -272,8 +272,8 @@ def _table_types(table: str) -> dict[str, str]:
 
 
 def _types(table: str, columns: Sequence[str]) -> list[str]:
-    found = _table_types(table)
-    return [found[name] for name in columns]
+    types = _table_types(table)
+    return [types[name] for name in columns]
 
 
 _MOST_CANDIDATES = 256

@@ -76,9 +76,9 @@ def refuse_unfit(connection: Connection, url: str, schema: str) -> None:
             f"the database {url} keeps texts in {encoding}; an index needs UTF8",
             hint="make a database for it: createdb --encoding UTF8 --template template0 NAME",
         )
-    found = connection.execute(_FOUND_SQL, (schema,)).fetchone()
-    if found is not None:
-        what = "an index" if found[0] == "signature_block" else f"something, {found[0]!r},"
+    occupant = connection.execute(_FOUND_SQL, (schema,)).fetchone()
+    if occupant is not None:
+        what = "an index" if occupant[0] == "signature_block" else f"something, {occupant[0]!r},"
         raise IndexExistsError(
             f"there is {what} in the schema {schema} of {url} already",
             hint="give another --schema, or drop that one",

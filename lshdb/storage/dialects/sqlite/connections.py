@@ -510,15 +510,15 @@ def _watched(database: Database, path: Path, inspect: Inspection) -> Connection:
 
 def _looks(path: str) -> list[tuple[int, ...] | None]:
     """Return what tells whether the database or its log has changed."""
-    found: list[tuple[int, ...] | None] = []
+    states: list[tuple[int, ...] | None] = []
     for suffix in SUFFIXES:
         try:
             looks = os.stat(path + suffix)
         except FileNotFoundError:
-            found.append(None)
+            states.append(None)
         else:
-            found.append((looks.st_ino, looks.st_size, looks.st_mtime_ns, looks.st_ctime_ns))
-    return found
+            states.append((looks.st_ino, looks.st_size, looks.st_mtime_ns, looks.st_ctime_ns))
+    return states
 
 
 def _is_read_only(directory: Path) -> bool:

@@ -209,16 +209,16 @@ class SqliteDatabase(Database):
         rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         if rows == self._trusted:
             return
-        found = foreign_object(rows, None)
-        if found is None and any(name == REVISION_TABLE for _, name, _ in rows):
+        fault = foreign_object(rows, None)
+        if fault is None and any(name == REVISION_TABLE for _, name, _ in rows):
             row = connection.execute(f"SELECT version_num FROM {REVISION_TABLE}").fetchone()
             revision = row and row[0]
             if (1,) in connection.execute("SELECT format FROM state").fetchall():
                 revision = f"{revision} of format 1"  # whose revisions have the same numbers
-            found = foreign_object(rows, revision, is_damaged=self.is_damaged)
-        if found is not None:
+            fault = foreign_object(rows, revision, is_damaged=self.is_damaged)
+        if fault is not None:
             raise DamageError(
-                f"the database {self} is not as lshdb made it: it {found}",
+                f"the database {self} is not as lshdb made it: it {fault}",
                 hint="do not use it if it comes from elsewhere; otherwise restore it from a copy",
             )
         self._trusted = rows

@@ -105,11 +105,11 @@ class SqliteGuardedReader(GuardedReader):
 
     def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
         """Return the table that a statement names in vain, and those that there are."""
-        found = _NO_TABLE.fullmatch(str(error))
-        if found is None:
+        match = _NO_TABLE.fullmatch(str(error))
+        if match is None:
             return None
         rows = self._timed(lambda: self._connection.execute(_NAMES).fetchall())
-        return found[1], [name for (name,) in rows]
+        return match[1], [name for (name,) in rows]
 
     def close(self) -> None:
         """Close the connection."""
@@ -121,9 +121,9 @@ class SqliteGuardedReader(GuardedReader):
 
     def _timed(self, work: Any) -> Any:
         """Let the database work for the time that is left."""
-        begun = time.monotonic()
+        start = time.monotonic()
         if self._left is not None:
-            self._deadline = begun + self._left
+            self._deadline = start + self._left
         try:
             return work()
         except sqlite3.DatabaseError as error:
@@ -141,7 +141,7 @@ class SqliteGuardedReader(GuardedReader):
             raise
         finally:
             if self._left is not None:
-                self._left -= time.monotonic() - begun
+                self._left -= time.monotonic() - start
 
     def _note_failure(self, failure: BaseException) -> None:
         """Keep what ``text`` raises: SQLite drops it, and stops the statement."""

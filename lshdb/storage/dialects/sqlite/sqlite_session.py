@@ -86,9 +86,9 @@ class SqliteSession(Session):
         into = f"OR {'IGNORE' if or_ignore else 'FAIL'} INTO {table}"
         step = PARAMETERS_A_STATEMENT // len(columns)
         whole = _insertion(into, columns, step)
-        while taken := list(itertools.islice(part, step)):
-            statement = whole if len(taken) == step else _insertion(into, columns, len(taken))
-            execute(statement, list(itertools.chain.from_iterable(taken)))
+        while chunk := list(itertools.islice(part, step)):
+            statement = whole if len(chunk) == step else _insertion(into, columns, len(chunk))
+            execute(statement, list(itertools.chain.from_iterable(chunk)))
 
     def insert_columns(
         self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
@@ -114,10 +114,10 @@ class SqliteSession(Session):
         """Insert the rows that can be staged; return the others."""
         from lshdb.storage.dialects.sqlite import staged_rows as staged
 
-        made = staged.database_of_rows(names, columns)
-        if made is None:
+        staging = staged.database_of_rows(names, columns)
+        if staging is None:
             return columns
-        database, left = made
+        database, left = staging
         self.stage(database)
         del database
         try:
@@ -183,8 +183,8 @@ class SqliteSession(Session):
         """
         connection = self._connection
         if self.is_reader and connection.kept and connection.kept[0] == connection.version:
-            kept: State = connection.kept[1]
-            return kept
+            known_state: State = connection.kept[1]
+            return known_state
         row = self.execute(_STATE_SQL).fetchone()
         if row is None:
             return None

@@ -52,7 +52,7 @@ def describe(first: NDArray[np.uint8], n_pages: int, table: str, statement: str)
     if not statement:
         return
     texts = [b"table", table.encode(), table.encode(), statement.encode()]
-    types = [_varint(13 + 2 * len(one)) for one in texts]
+    types = [_varint(13 + 2 * len(text)) for text in texts]
     types.insert(3, b"\1")  # the number of the root, in a byte
     header = b"".join(types)
     record = bytes([len(header) + 1]) + header + b"".join(texts[:3]) + b"\2" + texts[3]

@@ -49,7 +49,7 @@ def database_of_rows(
     if not laid:
         return None
     pages = np.frombuffer(laid, dtype=np.uint8).reshape(-1, PAGE).copy()
-    rowid, *others = names
-    table = ", ".join([f"{rowid} INTEGER PRIMARY KEY", *others])
+    rowid, *columns_after = names
+    table = ", ".join([f"{rowid} INTEGER PRIMARY KEY", *columns_after])
     describe(pages[0], len(pages), STAGED_ROWS, f"CREATE TABLE {STAGED_ROWS} ({table})")
     return pages.reshape(-1), left

@@ -78,10 +78,10 @@ def _text(
             f"text() was given {doc_id!r:.60}; expected a doc_id, a whole number",
             hint="SELECT text(doc_id) FROM document WHERE key = '...'",
         )
-    found = connection.execute(_STATEMENT, (doc_id,)).fetchone()
-    if found is None:
+    row = connection.execute(_STATEMENT, (doc_id,)).fetchone()
+    if row is None:
         return None
-    form, body, n_chars = found
+    form, body, n_chars = row
     if not (isinstance(form, str) and isinstance(body, bytes)):
         body = b""  # which no frame is: the message names the document
     unpacking = codec() if needs_dictionary(body) else WITHOUT_DICTIONARY

@@ -70,9 +70,9 @@ def _made() -> Objects:
     """Return what the migrations make."""
     objects = {}
     for statement in STATEMENTS:
-        made = _MADE.match(statement)
-        if made is not None:
-            objects[made[2].lower()] = (made[1].lower(), words_of(statement))
+        match = _MADE.match(statement)
+        if match is not None:
+            objects[match[2].lower()] = (match[1].lower(), words_of(statement))
     return objects
 
 
@@ -139,39 +139,39 @@ def foreign_object(
     is_damaged : bool
         Refuse only what would run.
     """
-    there: dict[str, tuple[str, str | None]] = {}
+    objects: dict[str, tuple[str, str | None]] = {}
     for kind, name, sql in rows:
         if not (isinstance(kind, str) and isinstance(name, str)):
             return f"has an object {name!r} that is not valid"
         if kind == "trigger":
             return f"has the trigger {name}; an index has none"
-        there[name.lower()] = (kind, sql if isinstance(sql, str) else None)
+        objects[name.lower()] = (kind, sql if isinstance(sql, str) else None)
     expected: Objects | None = None
     if revision == SCHEMA_REVISION and not is_damaged:
-        _, sql = there.get("band", ("", None))
+        _, sql = objects.get("band", ("", None))
         expected = {**_OBJECTS, **_band_objects(max(1, len(_BAND_COLUMN.findall(sql or ""))))}
     for name in _TABLES if expected is None else expected:
-        fault = _fault(there, name, expected)
+        fault = _fault(objects, name, expected)
         if fault:
             return fault
     return None
 
 
 def _fault(
-    there: dict[str, tuple[str, str | None]], name: str, expected: Objects | None
+    objects: dict[str, tuple[str, str | None]], name: str, expected: Objects | None
 ) -> str | None:
-    found = there.get(name)
+    stored = objects.get(name)
     if expected is None:
-        if found is not None and (found[0] != "table" or _is_virtual(found[1])):
-            return f"has a {_named(*found)} {name}; expected a table"
+        if stored is not None and (stored[0] != "table" or _is_virtual(stored[1])):
+            return f"has a {_named(*stored)} {name}; expected a table"
         return None
     kind, words = expected[name]
-    if found is None:
+    if stored is None:
         return f"lacks the {kind} {name}"
-    if found[0] != kind:
-        return f"has a {_named(*found)} {name}; expected a {kind}"
-    if found[1] is None or words_of(found[1]) != words:
-        return f"has a {kind} {name} that lshdb did not make: {words_of(found[1] or '')[:200]}"
+    if stored[0] != kind:
+        return f"has a {_named(*stored)} {name}; expected a {kind}"
+    if stored[1] is None or words_of(stored[1]) != words:
+        return f"has a {kind} {name} that lshdb did not make: {words_of(stored[1] or '')[:200]}"
     return None
 
 
