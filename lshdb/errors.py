@@ -20,7 +20,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     │   └── TooManyRejectedError   more documents were rejected than the caller allows
     ├── QueryError              an SQL statement was refused or failed
     ├── DatabaseError           the database failed while it was being used
-    ├── ReadOnlyError           stored pairs are not up to date and may not be written here
+    ├── ReadOnlyError           the index may not be written to, or not by this user
     ├── LockedError             another writer holds the index
     └── DamageError             data on disk differs from what was written
 
@@ -225,8 +225,8 @@ class DatabaseError(LshdbError):
 class ReadOnlyError(LshdbError):
     """The call has to write to the index, and this user may not, or the file system is read-only.
 
-    Answers from stored pairs raise it if these are not up to date; with ``update=False`` they give
-    what was found before.
+    Nobody may write to an index whose files have hard links elsewhere. Answers from stored pairs
+    raise it if these are not up to date; with ``update=False`` they give what was found before.
     """
 
 

@@ -208,7 +208,8 @@ def bring_up_to_date(
             writer = exits.enter_context(Writer(store, lock_timeout=lock_timeout))
         except LshdbError as error:
             cause = error.__cause__
-            if not (isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE):
+            is_refused = isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE
+            if not is_refused and not isinstance(error, ReadOnlyError):
                 raise
             raise ReadOnlyError(
                 f"{error.message}, and its clusters are not up to date",

@@ -94,7 +94,9 @@ def migrating(path: Path, *, lock_timeout: float) -> Iterator[Connection]:
 @contextlib.contextmanager
 def _locked(path: Path, database: Database, lock_timeout: float) -> Iterator[None]:
     database.open_reader().close()
-    lock = WriterLock(IndexDirectory(path).lock, lock_timeout)
+    directory = IndexDirectory(path)
+    directory.refuse_linked(database)
+    lock = WriterLock(directory.lock, lock_timeout)
     lock.acquire()
     try:
         yield

@@ -111,9 +111,15 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     if not quick:
         yield from _unassigned(snapshot)
     yield from _later_headers(store, snapshot)
+    linked = store.directory.linked_files(store.database)
+    if linked:
+        yield (
+            f"another directory has hard links to {', '.join(linked)}: no command changes the "
+            "index, for the copy there would change as well"
+        )
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {file.path.name for file in snapshot.generation.files}
-    own |= set(store.database.file_names)
+    own |= {file.name for file in store.database.files}
     if snapshot.orders is not None and snapshot.has_signatures:
         files = snapshot.order_files()
         own |= {file.path.name for file in files}

@@ -184,6 +184,7 @@ def _repair(
     result: RepairResult,
     lock_timeout: float,
 ) -> None:
+    store.directory.refuse_linked(store.database)
     aside = store.directory.path / ASIDE
     remove_rebuilt(aside, store.uuid)
     state, old = _state(store, snapshot)

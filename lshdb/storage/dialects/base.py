@@ -305,8 +305,8 @@ class Database(ABC):
 
     @property
     @abstractmethod
-    def file_names(self) -> tuple[str, ...]:
-        """Names that its files may have, without folders; none if it is not a file."""
+    def files(self) -> tuple[Path, ...]:
+        """Its files, there or not; none if it is not a file."""
 
     @abstractmethod
     def sizes(self) -> tuple[int, int]:

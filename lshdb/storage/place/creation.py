@@ -206,7 +206,8 @@ class Creation:
         with contextlib.suppress(LshdbError):
             if description is not None:
                 database = database_of(description.place, self.aside)
-                return database.file_names if database.lies_in(self.aside) else ()
+                if database.lies_in(self.aside):
+                    return tuple(file.name for file in database.files)
         return ()
 
     def _clear_out(self) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import FILE_ENDINGS
 from lshdb.errors import (
@@ -18,11 +18,15 @@ from lshdb.errors import (
     IndexNotFoundError,
     LshdbError,
     ParameterError,
+    ReadOnlyError,
     system_hint,
 )
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.own_files import open_file
 from lshdb.storage.dialects.database_urls import DatabasePlace
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.base import Database
 
 __all__ = ["Description", "IndexDirectory", "read_toml", "utf8_path"]
 
@@ -165,6 +169,36 @@ class IndexDirectory:
             raise ParameterError(
                 f"{path} lies inside the index {self.path}, which holds only its own files",
                 hint="give a path outside it",
+            )
+
+    def linked_files(self, database: Database) -> list[str]:
+        """Return the names of files that a writer changes in place, and that have other names too.
+
+        Such names are hard links, as ``cp -al``, rsnapshot and programs that unite equal files make
+        them: what is written to the index would change the other copy.
+        """
+        paths = [*self.path.glob("signatures*.npy"), *self.path.glob("vectors*.npy")]
+        linked = []
+        for path in (*database.files, *paths):
+            with contextlib.suppress(OSError):
+                if os.stat(path).st_nlink > 1:
+                    linked.append(path.name)
+        return sorted(linked)
+
+    def refuse_linked(self, database: Database) -> None:
+        """Raise a ReadOnlyError if there are such files; 50 us."""
+        linked = self.linked_files(database)
+        if linked:
+            import shlex
+
+            here = shlex.quote(str(self.path))
+            raise ReadOnlyError(
+                f"the index {self.path} may not be changed: {', '.join(linked)} "
+                f"{'has' if len(linked) == 1 else 'have'} hard links elsewhere (cp -al), and that "
+                "copy would change as well",
+                hint="give this index files of its own: "
+                f"cp -a {here} {here}.own && mv {here} {here}.linked && mv {here}.own {here}; "
+                "make later copies by lshdb copy",
             )
 
     def write_description(self, description: Description, *, is_next: bool = False) -> None:

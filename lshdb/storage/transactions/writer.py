@@ -104,6 +104,7 @@ class Writer:
             self._store.require_signatures()
         with contextlib.ExitStack() as exits:
             if self._store.creation is None:
+                self._store.directory.refuse_linked(self._store.database)
                 self._lock.acquire()
             exits.callback(self._release)
             self._connect()
@@ -249,6 +250,7 @@ class Writer:
         if not self._usable or not self._process.is_this:
             raise LshdbError("the writer is closed", hint="open the index again")
         self._sorted = None  # of rows that another transaction wrote, or failed to
+        self._store.directory.refuse_linked(self._store.database)  # links may be made at any time
         running = self._connection.begin()
         try:
             self._lock_database()

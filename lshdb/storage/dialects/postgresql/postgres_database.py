@@ -340,7 +340,7 @@ class PostgresDatabase(Database):
     # Sizes
 
     @property
-    def file_names(self) -> tuple[str, ...]:
+    def files(self) -> tuple[Path, ...]:
         """None: the server has them."""
         return ()
 

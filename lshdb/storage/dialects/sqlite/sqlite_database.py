@@ -428,9 +428,9 @@ class SqliteDatabase(Database):
     # Sizes
 
     @property
-    def file_names(self) -> tuple[str, ...]:
+    def files(self) -> tuple[Path, ...]:
         """The database, its write-ahead log, and the log's index."""
-        return tuple(self.path.name + suffix for suffix in SUFFIXES)
+        return tuple(self.path.with_name(self.path.name + suffix) for suffix in SUFFIXES)
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the file and of its write-ahead log."""
