@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
 from lshdb.maintain.copy import at_rest, transfer_rows
 from lshdb.maintain.repair import ASIDE, remove_rebuilt
-from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.params.index_params import FORMAT
 from lshdb.shingling import (
     TEXT_RULES,
     join_steps,
@@ -54,7 +55,11 @@ from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
-from lshdb.storage.transactions.consistency import compare_description
+from lshdb.storage.transactions.consistency import (
+    compare_description,
+    params_of,
+    stored_parameters,
+)
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import in_chunks
@@ -96,11 +101,22 @@ _TABLES = (
     "alembic_version",
 )  # fmt: skip
 """Views and tables, each before those that it refers to."""
-_RUN_PREFIX = "posting_run_"
+_RUN = re.compile(r"posting_run_\d+")
 _CHUNK = 1000
 _ADD = "lshdb add makes a new index of the same documents"
 
 
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    """Let an error say what helps: lshdb check, which hints name, reads today's format alone."""
+    try:
+        yield
+    except DamageError as error:
+        hint = f"restore the index from a copy; or {_ADD}"
+        raise DamageError(error.message, hint=hint) from error
+
+
+@_damage()
 def replace_format_1(
     path: Path,
     description: Description,
@@ -232,12 +248,9 @@ class _OldIndex:
             )
         state = verified_row("state", self._first(f"SELECT {_STATE} FROM state"))
         _, _, identity, self.created_at, _, _, signature_file, self._n_signatures, *_ = state
-        stored = {
-            name: orjson.loads(value)
-            for name, value in session.execute("SELECT name, value FROM parameter").fetchall()
-        }
+        stored = stored_parameters(session, database)
         compare_description(identity, stored, description, path, database)
-        self.params = _params_of(stored)
+        self.params = params_of(_today(stored), path)
         if not self.params.store_text:
             what = "vectors" if self.params.kind.is_dense else "texts"
             raise FormatError(
@@ -254,10 +267,7 @@ class _OldIndex:
     def _first(self, statement: str) -> tuple[Any, ...]:
         row = self._session.execute(statement).fetchone()
         if row is None:
-            raise DamageError(
-                f"the database of {self._path} has no row for {statement!r}",
-                hint="restore the index from a copy",
-            )
+            raise DamageError(f"the database of {self._path} has no row for {statement!r}")
         return tuple(row)
 
     def documents(self) -> Iterator[StoredText]:
@@ -286,10 +296,10 @@ class _OldIndex:
         body = vector
         if vector is None:
             if frame is None:
-                raise DamageError(f"the text of {key!r} is missing", hint=_ADD)
+                raise DamageError(f"the text of {key!r} is missing")
             body = WITHOUT_DICTIONARY.unpack(form, frame, body_hash, n_chars=n_chars, doc_id=doc_id)
         elif hash_body(*raw_body(vector)) != body_hash:
-            raise DamageError(f"the vector of {key!r} is not the one written", hint=_ADD)
+            raise DamageError(f"the vector of {key!r} is not the one written")
         return StoredText(key, body, source, fields, added_at, last_seen_at)
 
     def rows_of(self, table: str, columns: str, order: str) -> Iterator[tuple[Any, ...]]:
@@ -315,16 +325,22 @@ class _OldIndex:
         return started_at or ""
 
 
-def _params_of(stored: dict[str, Any]) -> IndexParams:
+def _today(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of the new index: the same under today's rules for texts."""
-    if "normalisation" in stored:
-        steps = parse_steps(stored["normalisation"])
-        normalisation = join_steps(("ignorable", *steps) if "nfkc" in steps else steps)
-        stored = {**stored, "text_rules": TEXT_RULES, "normalisation": normalisation}
-        if stop_tokens := stored["stop_tokens"].split():
-            listed = stop_word_list if stored["unit"] == "word" else stop_token_list
-            stored["stop_tokens"] = listed(stop_tokens, normalisation)
-    return IndexParams(**stored)
+    if "normalisation" not in stored:
+        return stored
+    steps = parse_steps(stored["normalisation"])
+    normalisation = join_steps(("ignorable", *steps) if "nfkc" in steps else steps)
+    stop_tokens = stored.get("stop_tokens")
+    if isinstance(stop_tokens, str) and stop_tokens:
+        listed = stop_word_list if stored.get("unit") == "word" else stop_token_list
+        stop_tokens = listed(stop_tokens.split(), normalisation)
+    return {
+        **stored,
+        "text_rules": TEXT_RULES,
+        "normalisation": normalisation,
+        "stop_tokens": stop_tokens,
+    }
 
 
 def _restore_history(old: _OldIndex, writer: Writer) -> None:
@@ -360,7 +376,7 @@ def _drop_tables(connection: Connection) -> None:
     from sqlalchemy import inspect, text
 
     tables = set(inspect(connection).get_table_names())
-    runs = sorted(name for name in tables if name.startswith(_RUN_PREFIX))
+    runs = sorted(filter(_RUN.fullmatch, tables))
     for name in _VIEWS:
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
     for name in (*runs, *_TABLES):

@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import inspect
 
-from lshdb import DamageError, FormatError, Index
+from lshdb import DamageError, FormatError, Index, ParameterError
 from lshdb.params.index_params import FORMAT
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
+from lshdb.storage.tables.schema import metadata
+from lshdb.storage.transactions.store import Store
 from tests.golden import make_index, make_index_families, make_index_passages
 from tests.golden.make_index import make_documents
 from tests.golden.make_index_families import SETTINGS, make_bodies
@@ -156,6 +159,12 @@ def check_upgraded(path: Path, revision: str) -> None:
     assert history_of(path) == before
     names = {file.name.partition(".")[0] for file in path.iterdir()}
     assert names <= {"index", "lock", "orders", "signatures", "vectors"}
+    with contextlib.closing(Store.open(path)) as store:
+        engine = store.database.open_engine()
+        tables = {*inspect(engine).get_table_names()} - {"mine"}
+        engine.dispose()
+    # Marks of commits are Postgres's.
+    assert tables ^ {*metadata.tables, "band", "alembic_version"} <= {"commit_mark"}
     assert len([*path.glob("signatures*")]) == 1
     assert not [*path.glob("orders.0.*")]
 
@@ -283,9 +292,13 @@ def test_what_is_the_users_own_stays(tmp_path: Path) -> None:
     path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, "CREATE TABLE mine AS SELECT 1 AS number")
     change_rows(path, "CREATE VIEW keys AS SELECT key FROM document")
+    others = ("posting_run_mine", "posting_run_1; DROP TABLE mine")
+    change_rows(path, *(f'CREATE TABLE "{name}" AS SELECT 2 AS number' for name in others))
     Index.upgrade(path)
     with Index.open(path) as index:
         assert list(index.sql("SELECT number FROM mine").rows) == [(1,)]
+        for name in others:
+            assert list(index.sql(f'SELECT number FROM "{name}"').rows) == [(2,)]
         assert next(index.sql("SELECT count(*) FROM keys").rows) == (21,)
         assert index.check() == []
 
@@ -321,6 +334,8 @@ DAMAGE = {
     "a night": "UPDATE night SET name = 'friday'",
     "a cursor": "UPDATE cursor SET batch_id = 0",
     "the state": "UPDATE state SET created_at = 'never'",
+    "the revision": "DELETE FROM alembic_version",
+    "a parameter": "UPDATE parameter SET value = 'nothing' WHERE name = 'k'",
 }
 
 
@@ -329,7 +344,33 @@ def test_a_damaged_index_stays_as_it_is(what: str, tmp_path: Path) -> None:
     path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
     change_rows(path, DAMAGE[what])
     before = contents_of(path)
-    with pytest.raises(DamageError):
+    with pytest.raises(DamageError) as caught:
+        Index.upgrade(path)
+    hint = "restore the index from a copy; or lshdb add makes a new index of the same documents"
+    assert caught.value.hint == hint
+    assert contents_of(path) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "line", "error"),
+    [
+        ("UPDATE parameter SET value = '999' WHERE name = 'bands'", "bands = 999", ParameterError),
+        ("INSERT INTO parameter VALUES ('colour', '1')", "colour = 1", FormatError),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_named(
+    tmp_path: Path, statement: str, line: str, error: type[Exception]
+) -> None:
+    """Even where both places say the same."""
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
+    change_rows(path, statement)
+    description = path / "index.toml"
+    name = line.partition(" ")[0]
+    lines = description.read_text("utf-8").splitlines()
+    lines = [each for each in lines if not each.startswith(f"{name} = ")]
+    description.write_text("\n".join([*lines, line, ""]), "utf-8")
+    before = contents_of(path)
+    with pytest.raises(error, match=name):
         Index.upgrade(path)
     assert contents_of(path) == before
 

@@ -25,9 +25,11 @@ from lshdb.storage.transactions.snapshot import Snapshot
 __all__ = [
     "agreed_params",
     "compare_description",
+    "params_of",
     "remake_description",
     "state_is_sound",
     "stored_description",
+    "stored_parameters",
 ]
 
 _KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
@@ -79,10 +81,19 @@ def agreed_params(
             compare_description(
                 identity, stored, directory.read_description(), directory.path, database
             )
-    return _params(stored, directory.path)
+    return params_of(stored, directory.path)
 
 
-def _params(stored: dict[str, Any], path: Path) -> IndexParams:
+def params_of(stored: dict[str, Any], path: Path) -> IndexParams:
+    """Return the parameters of an index, by what its database says.
+
+    Raises
+    ------
+    FormatError
+        There is one that this version does not know, or one is missing.
+    ParameterError
+        One is not valid.
+    """
     try:
         return IndexParams(**stored)
     except TypeError as error:
@@ -104,7 +115,7 @@ def remake_description(directory: IndexDirectory, database: Database) -> None:
         rows = RowReader(reader.begin())
         identity, stored = stored_description(rows, directory.path, database)
         reader.end()
-    params = _params(stored, directory.path)
+    params = params_of(stored, directory.path)
     place = directory.read_place()
     directory.write_description(Description(FORMAT, identity, place, params.items()), is_next=True)
     directory.settle_description()
@@ -132,10 +143,19 @@ def stored_description(
     if number != FORMAT:
         raise refuse_format(f"the index {path}", number, way=f"lshdb upgrade {path}")
     check_revision(revision, path)
-    return identity, {
-        name: _parameter(name, value, database)
-        for name, value in rows.execute("SELECT name, value FROM parameter").fetchall()
-    }
+    return identity, stored_parameters(rows.session, database)
+
+
+def stored_parameters(session: Session, database: Database) -> dict[str, Any]:
+    """Return the rows of the table ``parameter``.
+
+    Raises
+    ------
+    DamageError
+        One cannot be read.
+    """
+    rows = session.execute("SELECT name, value FROM parameter").fetchall()
+    return {name: _parameter(name, value, database) for name, value in rows}
 
 
 def _is_of(description: Description, identity: str, stored: dict[str, Any]) -> bool:

@@ -436,7 +436,8 @@ class Store:
             if self.directory.read_description().format != FORMAT:
                 clear_older_format(snapshot.generation)
             self.directory.settle_description()
-        self.directory.next_description.unlink(missing_ok=True)
+        if not self.directory.next_description.is_dir():  # that is nobody's of ours
+            self.directory.next_description.unlink(missing_ok=True)
 
     def check_banding(self, snapshot: Snapshot) -> None:
         """Compare the stored banding with the one read when the index was opened.
