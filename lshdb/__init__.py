@@ -98,9 +98,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.passages import PassageSearch as PassageSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
-    from lshdb.search.verification import Answer as Answer
     from lshdb.search.verification import Hit as Hit
     from lshdb.search.verification import Hits as Hits
+    from lshdb.search.verification import NearestHits as NearestHits
     from lshdb.search.vote import Vote as Vote
     from lshdb.search.word_diff import DiffPart as DiffPart
     from lshdb.search.word_diff import TextDiff as TextDiff
@@ -157,7 +157,7 @@ _HOMES = {
     "search.passages": "Passage PassageSearch",
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
-    "search.verification": "Answer Hit Hits",
+    "search.verification": "Hit Hits NearestHits",
     "search.vote": "Vote",
     "search.word_diff": "DiffPart TextDiff",
     "signatures": "kernel_name",
@@ -173,7 +173,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = sorted(["__version__", *_HOME_OF])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-_FORMER = {"tune": "estimate", "Tuning": "IndexEstimate"}
+_FORMER = {"Answer": "NearestHits", "tune": "estimate", "Tuning": "IndexEstimate"}
 """Names until version 0.1 -> what they are called now; version 0.2 knows them no more."""
 
 

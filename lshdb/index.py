@@ -647,7 +647,7 @@ class Index:
             Find each of the ``top`` nearest documents with this probability, by neighbouring
             buckets or by comparing all signatures, whichever takes less. Where an index of texts
             cannot reach it so, or finds fewer than ``top``, all texts are compared, as always with
-            1. ``Answer.recall`` is what was reached, which is less only without stored texts.
+            1. ``NearestHits.recall`` is what was reached, which is less only without stored texts.
         probe_limit : int or bool
             Compare at most this many candidates, far ones included; True means twice the number of
             bands.
@@ -664,7 +664,7 @@ class Index:
         Hits
             A list of :class:`~lshdb.Hit`, best first; its ``truncated`` is the number of documents
             that ``top`` left out. A document of similarity s is found with probability
-            ``params.recall_at(s)``. With ``recall`` or ``probe_limit`` an :class:`~lshdb.Answer`.
+            ``params.recall_at(s)``. With ``recall`` or ``probe_limit`` :class:`~lshdb.NearestHits`.
 
         Raises
         ------

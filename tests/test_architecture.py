@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -185,6 +185,19 @@ def test_no_two_modules_have_one_name() -> None:
         if not name.endswith("__init__.py") and room_of(name) != "cli"
     )
     assert not [name for name, count in counts.items() if count > 1]
+
+
+def repeated(trees: Iterable[ast.AST]) -> list[str]:
+    """Names of classes that several modules define."""
+    counts = Counter(
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert not repeated(sources().values())
+    assert repeated([ast.parse("class A: pass"), ast.parse("def f():\n  class A: pass")]) == ["A"]
 
 
 def test_a_small_module_with_one_importer_says_why_it_is_alone() -> None:

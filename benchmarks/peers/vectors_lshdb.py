@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers._searching import TOP, Found
-from lshdb import Answer, Document, Index, read_documents
+from lshdb import Document, Index, NearestHits, read_documents
 
 _LEAST_BITS = 1024
 _NEAR = 0.6
@@ -43,7 +43,7 @@ class Searching:
     def one(self, number: int, effort: str) -> Found:
         answer = self._index.query(key=str(number), top=TOP, **_options(effort))
         numbers = [int(hit.key) for hit in answer]
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, NearestHits):
             return Found(numbers)
         return Found(numbers, answer.checked, answer.buckets)
 

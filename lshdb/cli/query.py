@@ -326,9 +326,9 @@ class _Effort:
         return hits
 
     def _take_note(self, hits: Hits) -> None:
-        from lshdb import Answer  # not needed by most queries, and neither is what it imports
+        from lshdb import NearestHits  # not needed by most queries, and neither is what it imports
 
-        if isinstance(hits, Answer):
+        if isinstance(hits, NearestHits):
             self._answers += 1
             self._checked += hits.checked
             self._cut += hits.left > 0

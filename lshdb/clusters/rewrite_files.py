@@ -60,7 +60,7 @@ from lshdb.documents.formats.passthrough import (
 from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
-from lshdb.documents.io.source import STDIN, Source
+from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import find_sources, open_single
 from lshdb.documents.read import refuse_useless
 from lshdb.documents.registry import (
@@ -273,7 +273,9 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             with whole_file(target, overwrite=self._overwrite) as out:
                 out.write(described_anew(path, fields))
 
-    def _write(self, judge: _Judge, source: Source, target: str, file: RecordFile) -> RewrittenFile:
+    def _write(
+        self, judge: _Judge, source: InputFile, target: str, file: RecordFile
+    ) -> RewrittenFile:
         n_kept_records = dropped = 0
         judge.unknown = judge.repeated = 0
         compression = file.source.compression
@@ -295,7 +297,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             source.path, target, n_kept_records, dropped, judge.unknown, judge.repeated
         )
 
-    def _require_documents(self, snapshot: Snapshot, source: Source) -> None:
+    def _require_documents(self, snapshot: Snapshot, source: InputFile) -> None:
         """Raise InputError if a file has records, and none of them is in the index."""
         with open_records(source, self._fields, self._limit) as file:
             n_records, example = _unknown_records(file.blocks(), snapshot)
@@ -476,7 +478,7 @@ class Survivors(StoredAnswer[bytes]):
     @contextlib.contextmanager
     def _opened(self) -> Iterator[JsonLines]:
         with open_single(self._path, input_format="jsonl") as (_, chunks):
-            source = Source(os.fspath(self._path))
+            source = InputFile(os.fspath(self._path))
             yield JsonLines(source, chunks, Fields(key=self._key_field), self._limit)
 
     def _values(self, snapshot: Snapshot) -> FieldKeys | None:
@@ -651,7 +653,7 @@ def find_files(
     *,
     input_format: str = "auto",
     folders: Mapping[str, Any] | None = None,
-) -> tuple[list[tuple[Source, str]], int]:
+) -> tuple[list[tuple[InputFile, str]], int]:
     """Find files of records.
 
     Parameters
@@ -663,7 +665,7 @@ def find_files(
 
     Returns
     -------
-    list of (Source, str)
+    list of (InputFile, str)
         Each with the folder that its output's path starts from.
     int
         How many files of folders and patterns are left out, because they are of other formats.
@@ -734,7 +736,7 @@ def find_files(
 
 
 def lacks_field(
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     name: str,
     *,
     delimiter: str | None,
@@ -769,12 +771,12 @@ def plan_outputs(
     *,
     overwrite: bool,
     folders: Mapping[str, Any] | None = None,
-) -> tuple[list[tuple[Source, str]], list[tuple[str, str]], int]:
+) -> tuple[list[tuple[InputFile, str]], list[tuple[str, str]], int]:
     """Return the files to read, and where each is written.
 
     Returns
     -------
-    list of (Source, str)
+    list of (InputFile, str)
         Files of records, and their outputs.
     list of (str, str)
         What describes them, and its outputs.
@@ -814,7 +816,7 @@ def _below(output: str, path: str, root: str) -> str:
     return os.path.join(output, os.path.relpath(os.path.abspath(path), root))
 
 
-def _is_folder(output: str, sources: list[Source]) -> bool:
+def _is_folder(output: str, sources: list[InputFile]) -> bool:
     """Return whether an output is a folder, and not the one file to write."""
     if not output:
         raise ParameterError("the output has no name", hint="name a folder or a file")
@@ -878,7 +880,7 @@ def _refuse_within(output: str, paths: Sequence[str | os.PathLike[str]]) -> None
             )
 
 
-def _refuse_inputs(plan: list[tuple[Source, str]]) -> None:
+def _refuse_inputs(plan: list[tuple[InputFile, str]]) -> None:
     inputs: dict[tuple[int, int], str] = {}
     for source, _ in plan:
         status = os.stat(source.path)

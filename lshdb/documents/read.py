@@ -38,7 +38,7 @@ from lshdb.documents.document import (
     shown_paths,
 )
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
-from lshdb.documents.io.source import STDIN, Source
+from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import find_sources, require_decoders
 from lshdb.documents.registry import FORMATS
 from lshdb.errors import InputError, ParameterError
@@ -261,7 +261,7 @@ def read_documents(
 
 
 def _nothing(
-    paths: Sequence[str | os.PathLike[str]], sources: Sequence[Source], counts: WalkCounts
+    paths: Sequence[str | os.PathLike[str]], sources: Sequence[InputFile], counts: WalkCounts
 ) -> str:
     """Return why the input holds no document, and what to do."""
     unread = [source.path for source in sources if not source.is_empty]
@@ -279,7 +279,7 @@ def _nothing(
 
 
 def refuse_useless(
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     *,
     delimiter: str | None,
     encoding: str | None,
@@ -331,7 +331,7 @@ def check_document_limit(max_document_bytes: int) -> int:
 
 
 def _read_all(
-    sources: list[Source],
+    sources: list[InputFile],
     fields: Fields,
     counts: WalkCounts,
     on_progress: Callable[[int, int], None] | None,
@@ -430,7 +430,7 @@ class _Opening:
     guesses: _Guesses
     stdin: BinaryIO | None
 
-    def begin(self, source: Source, opened: ExitStack) -> tuple[Source, BinaryIO, bytes]:
+    def begin(self, source: InputFile, opened: ExitStack) -> tuple[InputFile, BinaryIO, bytes]:
         """Open a source; return it with its true format, the file, and bytes read from a pipe."""
         from lshdb.documents.io.misnamed import read_head, recognised
         from lshdb.documents.io.streams import open_source
@@ -447,7 +447,7 @@ class _Opening:
         return source, file, b"" if source.can_seek else head
 
     def content(
-        self, source: Source, file: BinaryIO, head: bytes, prefix: str, stack: ExitStack
+        self, source: InputFile, file: BinaryIO, head: bytes, prefix: str, stack: ExitStack
     ) -> OpenFile:
         """Return an open source for the reader of its format."""
         from lshdb.documents.io.streams import OpenFile, chunks_of
@@ -484,7 +484,7 @@ class _Opening:
         )
 
     def _as_text(
-        self, source: Source, chunks: Iterator[bytes]
+        self, source: InputFile, chunks: Iterator[bytes]
     ) -> tuple[Iterator[bytes], str | None]:
         """Return the chunks in UTF-8, and the encoding that they had if it was another.
 
@@ -535,7 +535,7 @@ def _failing(error: Exception) -> Iterator[bytes]:
     yield b""
 
 
-def _broken(source: Source, reason: str, line: int | None) -> Rejected:
+def _broken(source: InputFile, reason: str, line: int | None) -> Rejected:
     if line is None:
         return Rejected(source.name, reason)
     where = source.name if source.input_format == "text" else f"{source.name}:{line}"

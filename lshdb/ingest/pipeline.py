@@ -312,7 +312,7 @@ class AddRun:
             first_batch, following, is_at_hand=source.is_at_hand, is_single=self.writer.may_repeat
         )
         with collector_paused():
-            written = self.writer.run(partial(self._write_group, source, group))
+            written = self.writer.commit(partial(self._write_group, source, group))
         for written_batch in written:
             self._count(written_batch)
         return group.failure
@@ -348,7 +348,7 @@ class AddRun:
         if self.result.rejected > self._rejected_before or not self.result.batches:
             self.commit(source, [Batch(is_last=True)], iter(()))
         elif not self.has_ended and (add_id := self.add_id) is not None:
-            self.writer.run(lambda transaction: transaction.end_add(add_id))
+            self.writer.commit(lambda transaction: transaction.end_add(add_id))
             self.has_ended = True
 
     def _write_group(

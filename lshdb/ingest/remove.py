@@ -70,7 +70,7 @@ def _remove(writer: Writer, keys: list[str], result: RemoveResult, *, is_cut: bo
         gone = [(document.doc_id, document.signature_id) for document in documents.values()]
         return set(documents), gone, _delete(transaction, gone)
 
-    removed, gone, batch_id = writer.run(work)
+    removed, gone, batch_id = writer.commit(work)
     result.missing += [key for key in keys if key not in removed]
     _count(result, gone, batch_id)
 
@@ -91,7 +91,7 @@ def expire_documents(
 
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while True:
-            gone, batch_id = writer.run(work)
+            gone, batch_id = writer.commit(work)
             if batch_id is None:
                 return result
             _count(result, gone, batch_id)

@@ -29,7 +29,7 @@ from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.pair_columns import LINES, PairColumns
-from lshdb.search.verification import MEMORY, Answer, Hit, Hits, grouped_bodies, missing_text
+from lshdb.search.verification import MEMORY, Hit, Hits, NearestHits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
@@ -395,9 +395,9 @@ class AllTextsSearch:
         self._is_part = is_part
         self._texts = AllTexts(snapshot, family, workers=workers)
 
-    def nothing(self) -> Answer:
+    def nothing(self) -> NearestHits:
         """Return the answer to a query without shingles."""
-        return Answer(recall=1.0)
+        return NearestHits(recall=1.0)
 
     def search(
         self, signatures: NDArray[np.uint16], points: Sequence[Point | None]
@@ -405,7 +405,9 @@ class AllTextsSearch:
         """Return the most similar documents of each query; its signature is not needed."""
         return self.search_points([(point, None) for point in points])
 
-    def search_points(self, queries: Sequence[tuple[Point | None, int | None]]) -> list[Answer]:
+    def search_points(
+        self, queries: Sequence[tuple[Point | None, int | None]]
+    ) -> list[NearestHits]:
         """Return the most similar documents of each query.
 
         Parameters
@@ -416,14 +418,14 @@ class AllTextsSearch:
         hashes = [np.asarray(point, dtype=np.uint64) for point, _ in queries]
         return self._answers(hashes, [doc_id for _, doc_id in queries])
 
-    def search_document(self, document: StoredDocument) -> Answer:
+    def search_document(self, document: StoredDocument) -> NearestHits:
         """Return the documents most similar to one of the index, without itself."""
         number = document.signature_id
         if number is None:
             return self.nothing()
         return self._answers([self._texts.hashes_of(number)], [document.doc_id])[0]
 
-    def _answers(self, queries: list[Hashes], left_out: list[int | None]) -> list[Answer]:
+    def _answers(self, queries: list[Hashes], left_out: list[int | None]) -> list[NearestHits]:
         n = len(queries)
         asking = TextSets(
             np.arange(n),
@@ -452,7 +454,7 @@ class AllTextsSearch:
                 ]
             for ranked in hits:
                 ranked.sort(key=lambda hit: (-hit.similarity, hit.key))
-                answer = Answer(ranked[: self._top], checked=len(self._texts.ids), recall=1.0)
+                answer = NearestHits(ranked[: self._top], checked=len(self._texts.ids), recall=1.0)
                 answer.truncated = len(ranked) - len(answer) if self._is_part else 0
                 answers.append(answer)
-        return answers or [Answer(recall=1.0) for _ in queries]  # an index without texts
+        return answers or [NearestHits(recall=1.0) for _ in queries]  # an index without texts

@@ -33,7 +33,7 @@ from lshdb.threads import work_ahead
 __all__ = ["ExactLevels", "LevelsAcross", "check_exactly", "levels_between"]
 
 Ids = NDArray[np.int64]
-Block: TypeAlias = tuple[Ids, Ids]
+PairBlock: TypeAlias = tuple[Ids, Ids]
 """Pairs of signatures: left ids and right ids."""
 
 _BLOCK_PAIRS = 1024
@@ -51,7 +51,7 @@ def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterat
     """
     order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[PairBlock]:
         start = 0
         while start < len(order):
             places = order[start : start + levels.block_pairs]
@@ -76,7 +76,7 @@ class ExactLevels(ABC):
     block_pairs = _BLOCK_PAIRS
 
     @abstractmethod
-    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+    def of(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[PairBlock, NDArray[np.float64]]]:
         """Yield each block and its levels, in order.
 
         Raises
@@ -165,7 +165,7 @@ class LevelsAcross:
         exact = np.empty(len(order))
         ones, twos = 2 * left[order], 2 * right[order] + 1
 
-        def blocks() -> Iterator[Block]:
+        def blocks() -> Iterator[PairBlock]:
             start = 0
             while start < len(order):
                 end = start + self._levels.block_pairs
@@ -207,7 +207,7 @@ class _PointLevels(ExactLevels):
         self._points = points_of(snapshot, family, most_bytes=most_bytes)
         self._family = family
 
-    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+    def of(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[PairBlock, NDArray[np.float64]]]:
         for left, right in blocks:
             ids = np.stack([left, right], axis=1).reshape(-1).tolist()
             points = self._points.get(list(dict.fromkeys(ids)))
@@ -232,7 +232,7 @@ class _TextGroup:
         What unpacks them.
     body : object
         Instead, one long body.
-    block : Block or None
+    block : PairBlock or None
         What can be compared when these sets are there.
     """
 
@@ -240,7 +240,7 @@ class _TextGroup:
     rows: list[tuple[int, int, str, bytes]]
     codec: BodyCodec
     body: Any = None
-    block: Block | None = None
+    block: PairBlock | None = None
 
 
 class _SetCache:
@@ -342,7 +342,7 @@ class _SetLevels(ExactLevels):
         self._sets = _SetCache(most_bytes)
         self._begun = self._done = 0
 
-    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+    def of(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[PairBlock, NDArray[np.float64]]]:
         try:
             with closing(
                 work_ahead(self._shingled, self._read(blocks), workers=self._workers)
@@ -366,7 +366,7 @@ class _SetLevels(ExactLevels):
         most = min(self._sets.fitting(self._most_bytes // 4) // 2, 2 * self.block_pairs)
         self.block_pairs = min(max(most, _BLOCK_PAIRS), _MOST_PAIRS)
 
-    def _read(self, blocks: Iterable[Block]) -> Iterator[_TextGroup]:
+    def _read(self, blocks: Iterable[PairBlock]) -> Iterator[_TextGroup]:
         """Read the texts that are not in memory; the last group of a block says so."""
         for block in blocks:
             self._begun += 1

@@ -51,7 +51,7 @@ from lshdb.search.all_texts import AllTextsSearch, has_texts
 from lshdb.search.candidates import contains
 from lshdb.search.probes import Probes
 from lshdb.search.row_counts import RowCounts
-from lshdb.search.verification import Answer, Hit, Hits, least_share, points_of
+from lshdb.search.verification import Hit, Hits, NearestHits, least_share, points_of
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.scan import least_equal, probability_of, rank_counts
@@ -200,7 +200,7 @@ class NearestSearch:
 
     def near(
         self, row: NDArray[np.uint16], point: Point | None, *, leave_out: int | None = None
-    ) -> Answer:
+    ) -> NearestHits:
         """Return the nearest documents of one query.
 
         Parameters
@@ -240,7 +240,7 @@ class NearestSearch:
             search.reached = probes.recall(worst, [search.buckets])[0]
         return search
 
-    def _finish(self, searches: list[_Search]) -> list[Answer]:
+    def _finish(self, searches: list[_Search]) -> list[NearestHits]:
         """Compare all signatures with the queries that need it, and make the answers."""
         open_ones = [search for search in searches if search.needs_all]
         for start in range(0, len(open_ones), self._counts.most_queries):
@@ -255,11 +255,11 @@ class NearestSearch:
             answers[n] = answer
         return answers
 
-    def _answer(self, search: _Search) -> Answer:
+    def _answer(self, search: _Search) -> NearestHits:
         """Make the answer of what was found."""
         found = search.found
         is_known = search.reached > 0.0 and not found.left
-        return Answer(
+        return NearestHits(
             found.hits,
             buckets=search.buckets,
             checked=found.checked,
@@ -267,7 +267,7 @@ class NearestSearch:
             recall=search.reached if is_known else None,
         )
 
-    def _among_all_texts(self, searches: Sequence[_Search]) -> list[Answer]:
+    def _among_all_texts(self, searches: Sequence[_Search]) -> list[NearestHits]:
         """Answer queries of which signatures do not find enough by comparing all texts."""
         if self._all_texts is None:
             self._all_texts = AllTextsSearch(
@@ -302,11 +302,11 @@ class NearestSearch:
         each = _BUCKET_SECONDS + found.checked / done * _CANDIDATE_SECONDS
         return self._counts.seconds < (needed - done) * each
 
-    def nothing(self) -> Answer:
+    def nothing(self) -> NearestHits:
         """Return the answer to a query without elements, to which nothing is similar."""
-        return Answer(recall=1.0)
+        return NearestHits(recall=1.0)
 
-    def search_document(self, document: StoredDocument) -> Answer:
+    def search_document(self, document: StoredDocument) -> NearestHits:
         """Return the nearest documents of a document in the index, without itself."""
         number = document.signature_id
         if number is None:
@@ -316,7 +316,7 @@ class NearestSearch:
         point = self._points.get([number])[number] if is_stored else None
         return self.near(row, point, leave_out=document.doc_id)
 
-    def search_signatures(self, numbers: Ids) -> list[Answer]:
+    def search_signatures(self, numbers: Ids) -> list[NearestHits]:
         """Return the nearest documents of some signatures, their own documents included.
 
         Parameters

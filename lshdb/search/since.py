@@ -130,11 +130,11 @@ def advance_cursor(
         return cursor
 
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
-        return writer.run(work)
+        return writer.commit(work)
 
 
 def remove_cursor(store: Store, _: Family, name: str, *, lock_timeout: float) -> bool:
     """Remove a cursor; see :meth:`lshdb.Index.remove_cursor`."""
     check_name("name", name)
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
-        return writer.run(lambda transaction: transaction.remove_cursor(name))
+        return writer.commit(lambda transaction: transaction.remove_cursor(name))

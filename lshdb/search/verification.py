@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MEMORY",
     "METHODS",
-    "Answer",
     "Hit",
     "Hits",
+    "NearestHits",
     "Points",
     "TextPoints",
     "VectorPoints",
@@ -131,7 +131,7 @@ class Hits(list[Hit]):
         self.truncated = truncated
 
 
-class Answer(Hits):
+class NearestHits(Hits):
     """The hits of a query, best first, and how they were found.
 
     Attributes

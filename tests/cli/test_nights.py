@@ -32,13 +32,13 @@ fault, argv = sys.argv[1], sys.argv[2:]
 sizes = dataclasses.replace(lshdb.ingest.add_sizes.SIZES, batch_documents=4)
 lshdb.ingest.add_sizes.SIZES = sizes
 if fault == "after a batch":
-    plain = Writer.run
+    plain = Writer.commit
     def run(self, work):
         plain(self, work)
         os._exit(9)
-    Writer.run = run
+    Writer.commit = run
 elif fault == "before a batch":
-    Writer.run = lambda self, work: os._exit(9)
+    Writer.commit = lambda self, work: os._exit(9)
 elif fault == "before the cursor moves":
     lshdb.index.Index.advance = lambda *given, **named: os._exit(9)
 sys.argv[1:] = argv

@@ -70,4 +70,6 @@ def test_former_names_still_work_and_warn() -> None:
         assert lshdb.tune is lshdb.estimate
     with pytest.warns(DeprecationWarning, match=r"lshdb\.Tuning is called lshdb\.IndexEstimate"):
         assert lshdb.Tuning is lshdb.IndexEstimate
-    assert not {"tune", "Tuning"} & {*lshdb.__all__, *dir(lshdb)}
+    with pytest.warns(DeprecationWarning, match=r"lshdb\.Answer is called lshdb\.NearestHits"):
+        assert lshdb.Answer is lshdb.NearestHits
+    assert not {"Answer", "tune", "Tuning"} & {*lshdb.__all__, *dir(lshdb)}

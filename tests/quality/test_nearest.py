@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb import Answer, Document, Index
+from lshdb import Document, Index, NearestHits
 from lshdb.search import nearest, row_counts
 from tests.quality.planted import DIM, LARGEST, between, options, planted_pair
 
@@ -55,9 +55,9 @@ def few_bands(
     return Index.create(path, threshold=threshold, seed=seed, **chosen)
 
 
-def answer_of(index: Index, **question: Any) -> Answer:
+def answer_of(index: Index, **question: Any) -> NearestHits:
     found = index.query(**question)
-    assert isinstance(found, Answer)
+    assert isinstance(found, NearestHits)
     return found
 
 
@@ -80,7 +80,7 @@ def test_an_answer_says_how_surely_it_found(
             queries = (Document(f"{number}", one) for number, (one, _) in enumerate(pairs))
             just = threshold + (1e-9 if index.params.kind.is_distance else -1e-9)
             for key, hits in index.query_many(queries, top=None, threshold=just, recall=recall):
-                assert isinstance(hits, Answer)
+                assert isinstance(hits, NearestHits)
                 assert hits.recall is not None
                 assert hits.recall >= recall
                 assert hits.buckets == 0 if is_scan else hits.buckets > index.params.bands

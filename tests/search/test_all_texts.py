@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb import Answer, DamageError, Document, Index, Neighbor, ParameterError
+from lshdb import DamageError, Document, Index, NearestHits, Neighbor, ParameterError
 from lshdb.kernel import compiled
 from lshdb.search import all_texts
 from lshdb.signatures import sharing
@@ -92,7 +92,7 @@ def test_a_query_of_recall_1_gives_the_nearest_however_far_they_are(
             found = [(hit.key, hit.similarity) for hit in of_text]
             assert found == nearest(texts, None, texts[key])[:top]
             assert all(hit.method == "exact" for hit in answer)
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, NearestHits)
             assert answer.recall == 1.0
 
 

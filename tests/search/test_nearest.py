@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb import Answer, Document, Index
+from lshdb import Document, Index, NearestHits
 from lshdb.search import nearest, row_counts
 from lshdb.storage.rowfiles import row_file
 from tests.conftest import edited, family_corpus
@@ -40,9 +40,9 @@ def vectors_at(path: Path, rows: np.ndarray, /, **changes: Any) -> Index:
     return index
 
 
-def answer_of(index: Index, *body: Any, **question: Any) -> Answer:
+def answer_of(index: Index, *body: Any, **question: Any) -> NearestHits:
     found = index.query(*body, **{"top": TOP, "recall": 0.9} | question)
-    assert isinstance(found, Answer)
+    assert isinstance(found, NearestHits)
     return found
 
 
@@ -93,9 +93,9 @@ def test_held_rows_read_rows_threads_and_the_reference_answer_alike(
         question = {"top": TOP, "recall": 0.9}
         expected = [answer_of(index, query.body) for query in queries]
 
-        def answers(workers: int) -> list[Answer]:
+        def answers(workers: int) -> list[NearestHits]:
             found = index.query_many(queries, workers=workers, **question)
-            return [each for _, each in found if isinstance(each, Answer)]
+            return [each for _, each in found if isinstance(each, NearestHits)]
 
         monkeypatch.setattr(row_counts, "_PIECE_BYTES", 256)  # 4 rows
         assert answers(1) == answers(3) == expected
@@ -240,7 +240,7 @@ def test_texts_that_share_too_little_for_signatures_are_found(
                     **({"key": key} if has_key else {}),
                 )  # fmt: skip
             own = 0 if has_key and not many else 1
-            assert isinstance(answer, Answer) and answer.recall == 1.0
+            assert isinstance(answer, NearestHits) and answer.recall == 1.0
             assert {hit.key for hit in answer} >= {other for other, _ in corpus if other != key}
             assert len(answer) == 9 + own
 

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from lshdb import (
     AddResult,
-    Answer,
     Cluster,
     Contraction,
     CreateOptions,
@@ -21,6 +20,7 @@ from lshdb import (
     IndexStats,
     Loss,
     LshdbError,
+    NearestHits,
     Neighbor,
     Pair,
     PairSearch,
@@ -41,7 +41,7 @@ from lshdb import (
 def questions(index: Index) -> None:
     hits: list[Hit] = index.query("text")
     answer = index.query("text", recall=0.9)
-    recall: float | None = answer.recall if isinstance(answer, Answer) else None
+    recall: float | None = answer.recall if isinstance(answer, NearestHits) else None
     far: list[float | None] = [hit.distance for hit in hits]
     found: PairSearch = index.pairs(max_bucket=100)
     pairs: list[Pair] = list(found)

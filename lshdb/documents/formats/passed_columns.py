@@ -28,7 +28,7 @@ from lshdb.documents.formats.passthrough import (
     RecordWriter,
     refuse_marked,
 )
-from lshdb.documents.io.source import Source
+from lshdb.documents.io.source import InputFile
 from lshdb.documents.io.streams import load_arrow
 
 __all__ = ["open_arrow", "open_parquet"]
@@ -40,7 +40,7 @@ _GROUP_BYTES = 256 * 2**20
 class _ColumnFile(RecordFile):
     """Rows in record batches; a subclass opens the file."""
 
-    def __init__(self, source: Source, schema: Any, fields: Fields) -> None:
+    def __init__(self, source: InputFile, schema: Any, fields: Fields) -> None:
         self.source, self._schema, self._fields = source, schema, fields
         names = schema.names
         if not fields.row_keys and names.count(fields.key_name) != 1:
@@ -87,7 +87,7 @@ class _ColumnFile(RecordFile):
 
 
 class _Parquet(_ColumnFile):
-    def __init__(self, source: Source, opened: Any, file: BinaryIO, fields: Fields) -> None:
+    def __init__(self, source: InputFile, opened: Any, file: BinaryIO, fields: Fields) -> None:
         super().__init__(source, opened.schema_arrow, fields)
         self._opened, self._file = opened, file
 
@@ -102,7 +102,7 @@ class _Parquet(_ColumnFile):
 
 
 @contextmanager
-def open_parquet(source: Source, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
+def open_parquet(source: InputFile, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
     """Open a Parquet file."""
     _, parquet = load_arrow()
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ def open_parquet(source: Source, file: BinaryIO, fields: Fields) -> Iterator[Rec
 class _Arrow(_ColumnFile):
     """A file or a stream; what is written has the same form and compression."""
 
-    def __init__(self, source: Source, file: BinaryIO, fields: Fields) -> None:
+    def __init__(self, source: InputFile, file: BinaryIO, fields: Fields) -> None:
         self._ipc = importlib.import_module("pyarrow.ipc")
         self._file = file
         super().__init__(source, open_ipc(self._ipc, file, None).schema, fields)
@@ -145,7 +145,7 @@ class _Arrow(_ColumnFile):
 
 
 @contextmanager
-def open_arrow(source: Source, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
+def open_arrow(source: InputFile, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
     """Open an Arrow file or stream."""
     with _arrow_errors():
         opened = _Arrow(source, file, fields)

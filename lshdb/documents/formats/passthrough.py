@@ -32,7 +32,7 @@ from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
 from lshdb.documents.formats.quotes import quotes_of
 from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
 from lshdb.documents.io.misnamed import read_head, recognised
-from lshdb.documents.io.source import Source
+from lshdb.documents.io.source import InputFile
 from lshdb.documents.io.streams import Progress, TooLong, chunks_of, open_source
 from lshdb.errors import InputError
 
@@ -100,11 +100,11 @@ class RecordFile(ABC):
 
     Attributes
     ----------
-    source : Source
+    source : InputFile
         The file as what its first bytes show it to be.
     """
 
-    source: Source
+    source: InputFile
 
     @abstractmethod
     def blocks(self) -> Iterator[RecordBlock]:
@@ -132,12 +132,12 @@ class RecordFile(ABC):
 
 
 @contextmanager
-def open_records(source: Source, fields: Fields, limit: int) -> Iterator[RecordFile]:
+def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[RecordFile]:
     """Open a file of records.
 
     Parameters
     ----------
-    source : Source
+    source : InputFile
     fields : Fields
         Where keys come from, and delimiter and encoding of text.
     limit : int
@@ -165,7 +165,7 @@ def open_records(source: Source, fields: Fields, limit: int) -> Iterator[RecordF
         ) from error
 
 
-def refuse_marked(source: Source, names: Iterable[str]) -> None:
+def refuse_marked(source: InputFile, names: Iterable[str]) -> None:
     """Raise InputError if a file has a field of a mark."""
     marked = [name for name in MARKS if name in names]
     if marked:
@@ -205,7 +205,9 @@ class _Record(NamedTuple):
 class _TextFile(RecordFile):
     """Records in text; a subclass finds them and marks one."""
 
-    def __init__(self, source: Source, chunks: Iterator[bytes], fields: Fields, limit: int) -> None:
+    def __init__(
+        self, source: InputFile, chunks: Iterator[bytes], fields: Fields, limit: int
+    ) -> None:
         self.source, self._fields, self._limit = source, fields, limit
         first = next(chunks, b"")
         self._encoding = exact_encoding(fields.encoding or encoding_of_mark(first), first)
@@ -326,7 +328,9 @@ class Delimited(_TextFile):
     header gets empty cells in between, so that the marks are under their names.
     """
 
-    def __init__(self, source: Source, chunks: Iterator[bytes], fields: Fields, limit: int) -> None:
+    def __init__(
+        self, source: InputFile, chunks: Iterator[bytes], fields: Fields, limit: int
+    ) -> None:
         super().__init__(source, chunks, fields, limit)
         self._delimiter = fields.delimiter or ","
         if source.input_format == "tsv":

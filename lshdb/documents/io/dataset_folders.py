@@ -19,7 +19,7 @@ from lshdb.arguments import printable
 from lshdb.errors import InputError
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.source import Source
+    from lshdb.documents.io.source import InputFile
 
 __all__ = ["described_anew", "descriptions_of", "without_descriptions"]
 
@@ -28,7 +28,7 @@ _DESCRIPTIONS = {_STATE, "dataset_info.json"}
 _SPLITS = "dataset_dict.json"
 
 
-def without_descriptions(sources: Iterable[Source]) -> list[Source]:
+def without_descriptions(sources: Iterable[InputFile]) -> list[InputFile]:
     """Return sources without what only describes a dataset beside them; named ones all stay."""
     every = list(sources)
     places = {os.path.dirname(source.path) for source in every if source.path.endswith(".arrow")}

@@ -22,7 +22,7 @@ from lshdb.documents.io.encodings import encoding_of_mark
 from lshdb.documents.registry import COMPRESSIONS, FORMATS, HEAD, look_at
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.source import Source
+    from lshdb.documents.io.source import InputFile
 
 __all__ = ["NOT_COMPRESSED", "is_plain", "read_head", "recognised"]
 
@@ -85,18 +85,18 @@ def is_plain(compression: str, head: bytes) -> bool:
     return bool(compression) and (is_text or look_at(head[:HEAD]) is not None)
 
 
-def recognised(source: Source, head: bytes) -> Source:
+def recognised(source: InputFile, head: bytes) -> InputFile:
     """Return a source as what its first bytes show it to be.
 
     Parameters
     ----------
-    source : Source
+    source : InputFile
     head : bytes
         Its first bytes, as they lie on disk.
 
     Returns
     -------
-    Source
+    InputFile
         With ``misnamed`` if it differs from what its name says.
     """
     if source.format.from_end or source.misnamed:

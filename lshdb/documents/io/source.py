@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from lshdb.arguments import printable
 from lshdb.documents.registry import FORMATS, HEAD, Format, Look, by_name, look_at
 
-__all__ = ["STDIN", "Source"]
+__all__ = ["STDIN", "InputFile"]
 
 STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
     """One file to read, or standard input.
 
     Attributes

@@ -60,7 +60,7 @@ from lshdb.documents.io.markers import has_marker_name, is_part, marker_of, with
 from lshdb.documents.io.misnamed import NOT_COMPRESSED, is_plain, read_head, recognised
 from lshdb.documents.io.patterns import expand_pattern, fixed_part, is_pattern
 from lshdb.documents.io.remote import find_remote, is_remote
-from lshdb.documents.io.source import STDIN, Source
+from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.registry import (
     BY_COMPRESSION,
     BY_EXTENSION,
@@ -87,7 +87,7 @@ def find_sources(
     counts: WalkCounts | None = None,
     relative: bool = False,
     strip_prefix: str | None = None,
-) -> list[Source]:
+) -> list[InputFile]:
     """Resolve paths, directories and patterns.
 
     Parameters
@@ -112,7 +112,7 @@ def find_sources(
 
     Returns
     -------
-    list of Source
+    list of InputFile
         In the order in which they are to be read.
 
     Raises
@@ -142,7 +142,7 @@ def find_sources(
             f"input_format is {input_format!r}, expected one of {', '.join(INPUT_FORMATS)}",
             hint="'auto' chooses by the extension of each file",
         )
-    sources: list[Source] = []
+    sources: list[InputFile] = []
     jobs: dict[str, bool] = {}
     for path_given in paths:
         path = (
@@ -227,7 +227,7 @@ def open_single(
         ) from error
 
 
-def _first_bytes(source: Source) -> bytes:
+def _first_bytes(source: InputFile) -> bytes:
     """Return the first bytes of a file; none if it cannot be read, which reading it reports."""
     from lshdb.documents.io.streams import open_source
 
@@ -238,14 +238,14 @@ def _first_bytes(source: Source) -> bytes:
         return b""
 
 
-def _recognised(source: Source) -> Source:
+def _recognised(source: InputFile) -> InputFile:
     """Return a named file with its true format; other files are looked at when they are read."""
     if not (source.is_named and source.is_regular) or source.problem is not None:
         return source
     return recognised(source, _first_bytes(source))
 
 
-def _refuse_other_formats(source: Source) -> None:
+def _refuse_other_formats(source: InputFile) -> None:
     """Refuse a file that looks like a format other than its own.
 
     Raises
@@ -285,9 +285,9 @@ class _Walk(NamedTuple):
         return without_markers(root, files, self.counts, are_records=self.are_records)
 
 
-def _find(path: str, how: _Walk) -> list[Source]:
+def _find(path: str, how: _Walk) -> list[InputFile]:
     if path == STDIN:
-        return [Source(STDIN, is_regular=False)]
+        return [InputFile(STDIN, is_regular=False)]
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
@@ -296,7 +296,7 @@ def _find(path: str, how: _Walk) -> list[Source]:
         if not is_one:
             files = _of_records(path, files, how)
         return [
-            Source(file.path, size=file.size, is_regular=False, is_named=is_one, is_remote=True)
+            InputFile(file.path, size=file.size, is_regular=False, is_named=is_one, is_remote=True)
             for file in files
         ]
     if is_pattern(path) and not os.path.lexists(path):
@@ -343,15 +343,17 @@ def _unusable(path: str, error: OSError | ValueError) -> InputError:
     )
 
 
-def _named_file(path: str, status: os.stat_result) -> Source:
+def _named_file(path: str, status: os.stat_result) -> InputFile:
     if not stat.S_ISREG(status.st_mode):
         if stat.S_ISSOCK(status.st_mode):
             raise _os_error(errno.ENXIO)
         if not os.access(path, os.R_OK):  # opening a pipe only to try it would end its writer
             raise _os_error(errno.EACCES)
-        return _checked(Source(path, is_regular=False, is_named=True, root=os.path.dirname(path)))
+        return _checked(
+            InputFile(path, is_regular=False, is_named=True, root=os.path.dirname(path))
+        )
     with open(path, "rb", buffering=0):
-        source = Source(path, size=status.st_size, is_named=True, root=os.path.dirname(path))
+        source = InputFile(path, size=status.st_size, is_named=True, root=os.path.dirname(path))
         return _checked(source)
 
 
@@ -359,7 +361,7 @@ def _os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _checked(source: Source) -> Source:
+def _checked(source: InputFile) -> InputFile:
     try:
         source.path.encode("utf-8")
     except UnicodeEncodeError:
@@ -368,13 +370,13 @@ def _checked(source: Source) -> Source:
 
 
 def _with_format(
-    source: Source, input_format: str, fallback: str | None, jobs: dict[str, bool]
-) -> Source:
+    source: InputFile, input_format: str, fallback: str | None, jobs: dict[str, bool]
+) -> InputFile:
     """Return a source with its format.
 
     Parameters
     ----------
-    source : Source
+    source : InputFile
     input_format : str
     fallback : str or None
     jobs : dict of str to bool
@@ -413,7 +415,7 @@ def _with_format(
     )
 
 
-def _unseekable(source: Source, compression: str) -> str | None:
+def _unseekable(source: InputFile, compression: str) -> str | None:
     """Return why a file whose format is read from its end cannot be read that way."""
     if compression:
         return "is compressed, but this format is read from its end: decompress it first"
@@ -422,14 +424,14 @@ def _unseekable(source: Source, compression: str) -> str | None:
     return None
 
 
-def require_decoders(sources: Sequence[Source]) -> None:
+def require_decoders(sources: Sequence[InputFile]) -> None:
     """Refuse files that no module can read here.
 
     Raises
     ------
     InputError
     """
-    needed: dict[str, Source] = {}
+    needed: dict[str, InputFile] = {}
     for source in sources:
         if source.problem is None:
             needed.setdefault(source.compression, source)
@@ -468,7 +470,7 @@ def require_decoders(sources: Sequence[Source]) -> None:
             ) from error
 
 
-def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Source]:
+def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[InputFile]:
     """Return the files below a directory.
 
     Raises
@@ -487,12 +489,12 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
     return [_found_source(file, path, of_texts=of_texts) for file in files]
 
 
-def _found_source(file: FoundFile, root: str, *, of_texts: bool = False) -> Source:
-    source = Source(file.path, file.size, problem=file.problem, root=root, of_texts=of_texts)
+def _found_source(file: FoundFile, root: str, *, of_texts: bool = False) -> InputFile:
+    source = InputFile(file.path, file.size, problem=file.problem, root=root, of_texts=of_texts)
     return source if file.problem is not None else _checked(source)
 
 
-def _matches(pattern: str, how: _Walk) -> list[Source]:
+def _matches(pattern: str, how: _Walk) -> list[InputFile]:
     """Return the files that a pattern matches, and those in directories that it matches.
 
     Raises
@@ -502,7 +504,7 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
     """
     root = fixed_part(pattern)
     selection = Selection(how.options, how.counts)
-    sources: dict[str, Source] = {}
+    sources: dict[str, InputFile] = {}
     files = []
     marked = []
     names_markers = any(map(has_marker_name, pattern.split(os.sep)))
@@ -524,7 +526,7 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
                 files.append(match)
         except OSError as error:
             problem = f"cannot be read: {system_reason(error)}"
-            sources[path] = Source(path, problem=problem, root=root)
+            sources[path] = InputFile(path, problem=problem, root=root)
     loose = list(without_copies(files, how.counts))
     if not names_markers:
         inside = [
@@ -556,7 +558,9 @@ def _by_component(path: str) -> list[str]:
     return path.split(os.sep)
 
 
-def _renamed(sources: list[Source], strip_prefix: str | None, *, relative: bool) -> list[Source]:
+def _renamed(
+    sources: list[InputFile], strip_prefix: str | None, *, relative: bool
+) -> list[InputFile]:
     """Give sources the keys that the caller asked for.
 
     Raises
@@ -595,7 +599,7 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.normpath(path).startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _relative_to(source: Source, folder: str) -> Source:
+def _relative_to(source: InputFile, folder: str) -> InputFile:
     path = os.path.normpath(source.path)
     folder = os.path.normpath(folder)
     if folder != os.curdir:

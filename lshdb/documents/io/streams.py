@@ -49,7 +49,7 @@ from lshdb.documents.document import (
 )
 
 if TYPE_CHECKING:
-    from lshdb.documents.io.source import Source
+    from lshdb.documents.io.source import InputFile
 
 __all__ = [
     "CHUNK",
@@ -292,7 +292,7 @@ class Damage(bytes):
         return damage
 
 
-def open_source(source: Source) -> BinaryIO:
+def open_source(source: InputFile) -> BinaryIO:
     """Open a file for reading, without a buffer, because it is read in large steps.
 
     Raises
@@ -311,7 +311,7 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def chunks_of(
-    source: Source,
+    source: InputFile,
     file: BinaryIO,
     progress: Progress,
     head: bytes = b"",
@@ -322,7 +322,7 @@ def chunks_of(
 
     Parameters
     ----------
-    source : Source
+    source : InputFile
         The source and its compression.
     file : binary file
         Open at its beginning; not closed here.
@@ -475,7 +475,7 @@ class _Reader:
         return data
 
 
-def _up_to_damage(source: Source, *, start: int, n_yielded: int) -> Iterator[bytes]:
+def _up_to_damage(source: InputFile, *, start: int, n_yielded: int) -> Iterator[bytes]:
     """Yield what a corrupt file holds before its damage, after the first ``n_yielded`` bytes."""
     try:
         with open_source(source) as file:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NUMBERS",
-    "Answer",
+    "BucketContents",
     "Database",
     "Fate",
     "GuardedReader",
     "Reader",
-    "Rows",
+    "ResultRows",
     "Session",
     "State",
     "TimedOut",
@@ -318,7 +318,7 @@ class TimedOut(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BucketContents:
     """What one statement finds in some buckets, in one state.
 
     Attributes
@@ -356,7 +356,7 @@ class Reader(ABC):
     def begin(self) -> Session:
         """Begin a transaction that sees one committed state."""
 
-    def ask(self, keys: Ids, *, with_bodies: bool) -> Answer | None:
+    def ask(self, keys: Ids, *, with_bodies: bool) -> BucketContents | None:
         """Return what lies in some distinct buckets, with documents and, if wanted, texts.
 
         None if it is better to ask step by step, in a transaction: always so for a database in this
@@ -405,7 +405,7 @@ class GuardedReader(ABC):
         """Close the connection."""
 
 
-class Rows:
+class ResultRows:
     """Rows of a statement, as the driver's cursor gives them, with errors translated."""
 
     def __init__(self, cursor: Any, database: Database) -> None:
@@ -472,7 +472,7 @@ class Session(ABC):
         if not self.is_reader:
             return self._run(sql, parameters)
         try:
-            return Rows(self._run(sql, parameters), self.database)
+            return ResultRows(self._run(sql, parameters), self.database)
         except self.database.driver_errors as error:
             raise self.database.translation(error) from error
 

@@ -28,7 +28,13 @@ from typing import TYPE_CHECKING, Any
 from lshdb.errors import DamageError, SignaturesElsewhereError, TextNotStoredError
 from lshdb.files.descriptors import sync_directory
 from lshdb.storage.dialects.base import Database
-from lshdb.storage.rowfiles.layouts import Block, RowLayout, StoredBlock, block_rows, extend_blocks
+from lshdb.storage.rowfiles.layouts import (
+    ChecksumBlock,
+    RowLayout,
+    StoredBlock,
+    block_rows,
+    extend_blocks,
+)
 from lshdb.storage.rowfiles.row_file import RowFile
 
 if TYPE_CHECKING:
@@ -191,7 +197,7 @@ class Generation:
         """
         written = []
         for file, rows in zip(self.files, of_files, strict=True):
-            blocks: list[Block] = []
+            blocks: list[ChecksumBlock] = []
             file.write(n_rows, _counted(rows, blocks, file.layout))
             written.append(blocks)
         sync_directory(self._directory)
@@ -199,7 +205,7 @@ class Generation:
 
 
 def _counted(
-    blocks: Iterable[NDArray[Any]], counted: list[Block], layout: RowLayout
+    blocks: Iterable[NDArray[Any]], counted: list[ChecksumBlock], layout: RowLayout
 ) -> Iterator[NDArray[Any]]:
     """Yield the same rows, and put their CRC-32 into ``counted``."""
     for rows in blocks:

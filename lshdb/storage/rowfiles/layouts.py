@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_ROWS",
     "HEADER_BYTES",
-    "Block",
+    "ChecksumBlock",
     "RowLayout",
     "StoredBlock",
     "block_rows",
@@ -119,25 +119,25 @@ def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
 BLOCK_ROWS = 1024
 """Rows under one CRC-32."""
 
-Block = tuple[int, int, int]
+ChecksumBlock = tuple[int, int, int]
 """First row, number of rows, and their CRC-32 in one file."""
 StoredBlock = tuple[int, int, int, int | None]
 """A row of the table ``signature_block``: first row, number of rows, their CRC-32 in the signature
 file and, if there is one, in the vector file."""
 
 
-def cover(blocks: list[Block], n_rows: int) -> bool:
+def cover(blocks: list[ChecksumBlock], n_rows: int) -> bool:
     """Return whether the last block, if there is one, ends at row ``n_rows``."""
     first, count, _ = blocks[-1] if blocks else (0, 0, 0)
     return 0 <= count <= BLOCK_ROWS and first + count == n_rows
 
 
-def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) -> None:
+def extend_blocks(blocks: list[ChecksumBlock], rows: NDArray[Any], layout: RowLayout) -> None:
     """Extend the last block by rows, and begin new ones.
 
     Parameters
     ----------
-    blocks : list of Block
+    blocks : list of ChecksumBlock
         The last block at least, if it is not full; empty if the file begins. Changed in place.
     rows : ndarray, shape (n, n_columns)
     layout : RowLayout
@@ -158,7 +158,7 @@ def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) ->
         start += n_taken
 
 
-def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
+def block_rows(of_files: Sequence[Sequence[ChecksumBlock]]) -> list[StoredBlock]:
     """Return rows of the table ``signature_block`` for the blocks of each file.
 
     Parameters

@@ -35,7 +35,7 @@ from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RowFile", "Rows"]
+__all__ = ["FileRows", "RowFile"]
 
 _Result = TypeVar("_Result")
 
@@ -237,7 +237,7 @@ class RowFile:
             yield data
             start, left = start + len(data), left - len(data)
 
-    def rows(self, n_committed: int) -> Rows:
+    def rows(self, n_committed: int) -> FileRows:
         """Return the committed rows; nothing is read yet.
 
         Raises
@@ -246,7 +246,7 @@ class RowFile:
             The file is shorter than the committed rows.
         """
         self._check_length(n_committed)
-        return Rows(self, n_committed)
+        return FileRows(self, n_committed)
 
     def _check_length(self, n_committed: int) -> None:
         needed = HEADER_BYTES + n_committed * self.row_bytes
@@ -451,7 +451,7 @@ def _sync_data(descriptor: int) -> None:
     sync_file(descriptor, data_only=True)
 
 
-class Rows:
+class FileRows:
     """The committed rows of a file; a slice or an array of ids gives copies of some.
 
     Parameters

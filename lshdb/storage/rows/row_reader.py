@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lshdb.errors import no_document
-from lshdb.storage.dialects.base import Rows, Session
+from lshdb.storage.dialects.base import ResultRows, Session
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, codec_of, needs_dictionary
 from lshdb.storage.tables.records import (
     BATCH_COLUMNS,
@@ -238,9 +238,9 @@ class RowReader:
                 mean = sum(len(row[3]) for row in rows) // len(rows)
                 most = min(max(n_bytes // (mean + 1), 1), CHUNK)
 
-    def _first_bodies(self, signature_ids: list[int]) -> Rows:
+    def _first_bodies(self, signature_ids: list[int]) -> ResultRows:
         condition, parameters = self.session.is_one_of("signature_id", signature_ids)
-        rows: Rows = self.execute(
+        rows: ResultRows = self.execute(
             "SELECT first.signature_id, first.doc_id, content.form, content.body FROM "
             "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
             f"WHERE {condition} GROUP BY signature_id) AS first "

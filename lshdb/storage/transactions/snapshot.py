@@ -7,7 +7,7 @@ why).
 A query needs the signatures in its buckets, their documents, their rows, and their texts or
 vectors (:class:`QuerySnapshot`). A ``Snapshot`` looks up each of them. On a database server each
 look-up is a round trip; so one statement asks for all of it (``Reader.ask``), and a
-:class:`QueryAnswer` holds the result.
+:class:`BucketSnapshot` holds the result.
 
 ``verified_rows`` checks committed rows while it reads them for a writer that copies them. The
 copies get new checksums, so damage that is missed then would never be found.
@@ -25,11 +25,11 @@ from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError, LshdbWarning, warn_caller
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.bands.postings import Postings, check_ids
-from lshdb.storage.dialects.base import Answer, Session
+from lshdb.storage.dialects.base import BucketContents, Session
 from lshdb.storage.orders.frozen import Cover, OrderFolder
 from lshdb.storage.orders.order_file import OrderFile
 from lshdb.storage.rowfiles.generations import Generation
-from lshdb.storage.rowfiles.row_file import RowFile, Rows
+from lshdb.storage.rowfiles.row_file import FileRows, RowFile
 from lshdb.storage.rows.row_reader import (
     Documents,
     RowReader,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from lshdb.storage.rows.edges import EdgeTables
 
-__all__ = ["QueryAnswer", "QuerySnapshot", "Snapshot", "verified_rows"]
+__all__ = ["BucketSnapshot", "QuerySnapshot", "Snapshot", "verified_rows"]
 
 Ids: TypeAlias = "NDArray[np.int64]"
 StoredText = str | list[str] | frozenset[str]
@@ -84,9 +84,9 @@ class Snapshot(RowReader):
     ----------
     n_signatures : int
         Committed rows of the signature file.
-    signatures : Rows
+    signatures : FileRows
         Those rows, read on demand.
-    vectors : Rows
+    vectors : FileRows
         Rows of the vector file, if vectors are stored.
     banding : str
         The parameters that can change during the life of an index, as stored.
@@ -195,7 +195,7 @@ class Snapshot(RowReader):
         return self.generation.vector_file
 
     @property
-    def signatures(self) -> Rows:
+    def signatures(self) -> FileRows:
         """The committed signature rows, for reading.
 
         Raises
@@ -209,7 +209,7 @@ class Snapshot(RowReader):
         return self.signature_file.rows(self.n_signatures)
 
     @property
-    def vectors(self) -> Rows:
+    def vectors(self) -> FileRows:
         """The committed rows of the vector file, for reading.
 
         Raises
@@ -704,11 +704,11 @@ class QuerySnapshot(Protocol):
         """Whether the row files are here and not on another host."""
 
     @property
-    def signatures(self) -> Rows:
+    def signatures(self) -> FileRows:
         """The committed signature rows."""
 
     @property
-    def vectors(self) -> Rows:
+    def vectors(self) -> FileRows:
         """The committed rows of the vector file, where vectors are kept."""
 
     def members(self, keys: bytes | bytearray) -> bytes:
@@ -739,12 +739,12 @@ class QuerySnapshot(Protocol):
         """
 
 
-class QueryAnswer:
+class BucketSnapshot:
     """The state that answered one query; there is no transaction to ask for more.
 
     Parameters
     ----------
-    answer : Answer
+    answer : BucketContents
         The answer for the bucket keys of the query.
     generation : Generation
         The row files of that state; they have been recognised, or are on another host.
@@ -753,7 +753,7 @@ class QueryAnswer:
     """
 
     def __init__(
-        self, answer: Answer, generation: Generation, codec: Callable[[], BodyCodec]
+        self, answer: BucketContents, generation: Generation, codec: Callable[[], BodyCodec]
     ) -> None:
         self._answer = answer
         self._codec = codec
@@ -766,12 +766,12 @@ class QueryAnswer:
         return self._generation.is_here()
 
     @property
-    def signatures(self) -> Rows:
+    def signatures(self) -> FileRows:
         """The committed signature rows."""
         return self._generation.signatures.rows(self._n_signatures)
 
     @property
-    def vectors(self) -> Rows:
+    def vectors(self) -> FileRows:
         """The committed rows of the vector file; TextNotStoredError if vectors are not stored."""
         return self._generation.vector_file.rows(self._n_signatures)
 

@@ -53,7 +53,7 @@ from lshdb.storage.rowfiles.layouts import described_layouts
 from lshdb.storage.tables.bodies import BodyCodec
 from lshdb.storage.transactions.consistency import agreed_params, state_is_sound
 from lshdb.storage.transactions.diagnosis import damage_behind
-from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snapshot
+from lshdb.storage.transactions.snapshot import BucketSnapshot, QuerySnapshot, Snapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -543,7 +543,7 @@ class Store:
         with self.reading() as snapshot:
             yield snapshot
 
-    def _ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> QueryAnswer | None:
+    def _ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> BucketSnapshot | None:
         generation = self._generation
         if generation is None or not self.database.answers_at_once or not is_settled(generation):
             return None
@@ -558,7 +558,7 @@ class Store:
         # Another generation is checked before it is used.
         if file_name != generation.name:
             return None
-        return QueryAnswer(answer, generation, self._codec)
+        return BucketSnapshot(answer, generation, self._codec)
 
     def _codec(self) -> BodyCodec:
         """Return what unpacks the bodies of the index; asks the database once."""

@@ -187,7 +187,7 @@ class Writer:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether :meth:`run` may call its work several times."""
+        """Whether :meth:`commit` may call its work several times."""
         return self._store.database.may_repeat
 
     @property
@@ -196,7 +196,7 @@ class Writer:
         creation = self._store.creation
         return creation is not None and not creation.is_whole_only
 
-    def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
+    def commit(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
         """Do some work in one transaction, and repeat it if the database asks for that.
 
         Parameters
@@ -362,7 +362,7 @@ class Writer:
         self._store.freeze(add_start=self._began, ready=ready, workers=workers)
         if self._lacks_indexes:
             bands = self._store.params.bands
-            self.run(lambda transaction: transaction.complete_bands(bands))
+            self.commit(lambda transaction: transaction.complete_bands(bands))
 
     def sort_left(self) -> None:
         """Sort the rows that an earlier writer has left: contents are looked up in orders."""

@@ -60,7 +60,7 @@ class _ArrayLoader(Loader):
         return np.frombuffer(data, dtype=_ELEMENT, offset=_HEADER.size)["value"].astype(np.int64)
 
 
-class _NumericLoader(NumericBinaryLoader):
+class _BinaryNumericLoader(NumericBinaryLoader):
     """A numeric, the type of sums of whole numbers, as an int if it is whole."""
 
     def load(self, data: Buffer) -> Any:
@@ -79,7 +79,7 @@ def register_arrays(context: AdaptContext | psycopg.Connection[Any]) -> None:
         adapters.register_dumper(np.ndarray, _ArrayDumper)
         adapters.register_dumper(int, Int8BinaryDumper)
         adapters.register_loader(_INT8_ARRAY, _ArrayLoader)
-        adapters.register_loader("numeric", _NumericLoader)
+        adapters.register_loader("numeric", _BinaryNumericLoader)
 
 
 _COPIED_ROWS = 50_000

@@ -35,7 +35,7 @@ from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, ParameterError
 from lshdb.storage.dialects.base import (
-    Answer,
+    BucketContents,
     Database,
     Fate,
     GuardedReader,
@@ -408,7 +408,7 @@ class PostgresReader(Reader):
             begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         )
 
-    def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Answer | None:
+    def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> BucketContents | None:
         """Return what lies in some buckets, in one statement; None if it is too much for one."""
         try:
             return ask(self.connection, keys, with_bodies=with_bodies)

@@ -67,7 +67,7 @@ _KEPT = frozenset(
 _LARGEST = 2**63
 
 
-class _NumericLoader(Loader):
+class _TextNumericLoader(Loader):
     """A numeric as an int of 64 bits if it is written as one, else as a float."""
 
     def load(self, data: Buffer) -> int | float:
@@ -94,7 +94,7 @@ def use_plain_values(connection: psycopg.Connection[Any]) -> None:
     for info in psycopg.adapters.types:
         if info.name not in _KEPT:
             adapters.register_loader(info.oid, TextLoader)
-    adapters.register_loader("numeric", _NumericLoader)
+    adapters.register_loader("numeric", _TextNumericLoader)
     adapters.register_loader("bool", _TruthLoader)
 
 

@@ -27,7 +27,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from lshdb.params.bucket_layout import bands_of, sql_buckets
-from lshdb.storage.dialects.base import NUMBERS, Answer, Database, Session, State
+from lshdb.storage.dialects.base import NUMBERS, BucketContents, Database, Session, State
 from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
 from lshdb.storage.tables.stored_columns import (
     BAND_TABLE,
@@ -318,7 +318,7 @@ def _ask_sql(bands: tuple[int, ...]) -> str:
 
 def ask(
     connection: psycopg.Connection[Any], keys: NDArray[np.int64], *, with_bodies: bool
-) -> Answer | None:
+) -> BucketContents | None:
     """Return what lies in some buckets; None if that is too much to be answered at once.
 
     Parameters
@@ -345,7 +345,7 @@ def ask(
     rows: list[Any] = cursor.fetchall()
     if not rows or not rows[0][4]:
         return None
-    answer = Answer(rows[0][:4], {}, {}, {})
+    answer = BucketContents(rows[0][:4], {}, {}, {})
     for row in rows:
         signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[5:]
         if signature_id is None:
