@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, LshdbError, ParameterMismatchError
+from lshdb.storage.tables.records import row_checksum
 from tests.conftest import family_corpus
-from tests.raw import change, is_sqlite
+from tests.raw import change, is_sqlite, raw
 
 CORPUS = family_corpus(5, families=6)
 
@@ -111,6 +112,26 @@ def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> No
     of_bytes = "BLOB" if is_sqlite(path) else "bytea"
     change(path, statement.format(bytes=of_bytes))
     assert expected in findings(path)
+
+
+def test_a_number_that_no_index_comes_to_is_damage(path: Path) -> None:
+    """Whoever wrote it wrote its checksum, too."""
+    with raw(path) as execute:
+        row = list(execute("SELECT * FROM state").fetchone())
+        names = [column[0] for column in execute("SELECT * FROM state").description]
+        row[names.index("next_doc_id")] = 2**63 - 1
+        execute(
+            "UPDATE state SET next_doc_id = ?, checksum = ?", (2**63 - 1, row_checksum(row[:-1]))
+        )
+    said = f"the next doc_id is {2**63 - 1}"
+    with Index.open(path) as index:
+        with pytest.raises(DamageError, match=said):
+            index.add([("new", "some words of a new text, and some more of them")])
+        assert [said in finding.what for finding in index.check()] == [True]
+    Index.repair(path)
+    with Index.open(path) as index:
+        index.add([("new", "some words of a new text, and some more of them")])
+        assert index.check() == []
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ import pytest
 from lshdb import DamageError, DatabaseError, Index, LockedError, read_documents
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.tables.records import row_checksum
 from tests.conftest import family_corpus, pair_set
-from tests.raw import change
+from tests.raw import change, raw
 
 CORPUS = family_corpus(5, families=6)
 
@@ -182,6 +183,25 @@ def test_what_is_lost_is_named_and_can_be_put_back(
 
 
 @pytest.mark.sqlite("pages of its file")
+@pytest.mark.parametrize("number", [10**7 + 1, -1])
+def test_a_batch_that_cannot_be_is_not_worked_out(path: Path, number: int) -> None:
+    """Nor are all those before it; whoever wrote its number wrote the checksum, too."""
+    with raw(path) as execute:
+        found = execute("SELECT * FROM document WHERE key = 'f001-1'")
+        row = list(found.fetchone())
+        row[[column[0] for column in found.description].index("batch_id")] = number
+        execute(
+            "UPDATE document SET batch_id = ?, checksum = ? WHERE key = 'f001-1'",
+            (number, row_checksum(row[:-1])),
+        )
+    result = Index.repair(path)
+    assert result.lost == ["f001-1"] and result.quarantine is not None
+    with Index.open(path) as index:
+        assert index.check() == []
+        index.add(read_documents([result.quarantine]))
+        assert index.check() == [] and index.show("f001-1")
+
+
 def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.lshdb"
     documents = family_corpus(3, families=60)

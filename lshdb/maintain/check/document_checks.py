@@ -22,7 +22,7 @@ from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
-from lshdb.storage.tables.records import row_checksum
+from lshdb.storage.tables.records import MOST_DOC_ID, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
@@ -283,4 +283,7 @@ def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
     (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()
     if last is not None and last >= snapshot.next_doc_id:
         what = f"the next doc_id is {snapshot.next_doc_id}, and a document has {last}"
+        yield Finding("state", "table state, row 1", what, "the next add")
+    if snapshot.next_doc_id > MOST_DOC_ID:
+        what = f"the next doc_id is {snapshot.next_doc_id}; there is none above {MOST_DOC_ID}"
         yield Finding("state", "table state, row 1", what, "the next add")

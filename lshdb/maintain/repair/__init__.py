@@ -51,6 +51,7 @@ from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.tables.records import MOST_DOC_ID
 from lshdb.storage.transactions.consistency import remake_description, state_is_sound
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
@@ -263,7 +264,7 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation
     """Return columns of the new table ``state``, and the existing row files."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
     stored = dict(zip(_STATE.split(", "), row, strict=True))
-    is_sound = state_is_sound(snapshot.session)
+    is_sound = state_is_sound(snapshot.session) and stored["next_doc_id"] <= MOST_DOC_ID
     layouts = row_layouts(store.params)
     old = find_generation(store.directory.path, stored["signature_file"], layouts)
     return {

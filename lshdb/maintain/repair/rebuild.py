@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 _BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
+_MOST_BATCHES = 10**7
+"""An add a minute comes to it in 19 years. All batches up to the last one are worked out."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class History:
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._usage: dict[int, _Usage] = {}
         for row in salvaged(snapshot.session, "batch", *_BATCH_COLUMNS):
-            if row_checksum(row[:-1]) == row[-1]:
+            if row_checksum(row[:-1]) == row[-1] and _may_be_batch(row[0]):
                 self._rows[row[0]] = row[:-1]
         self._unfinished = [
             row[0] for row in salvaged(snapshot.session, "unfinished_add", "add_id")
@@ -431,7 +433,12 @@ class Rebuild:
 
 
 def _is_proved(row: Row) -> bool:
-    return bool(row_checksum(row[:-1]) == row[-1])
+    batch_id = row[_DOCUMENT_COLUMNS.index("batch_id")]
+    return bool(row_checksum(row[:-1]) == row[-1]) and _may_be_batch(batch_id)
+
+
+def _may_be_batch(number: object) -> bool:
+    return type(number) is int and 0 < number <= _MOST_BATCHES
 
 
 class Quarantine:

@@ -31,6 +31,7 @@ __all__ = [
     "CHUNK",
     "DOCUMENT_COLUMNS",
     "IDENTITY",
+    "MOST_DOC_ID",
     "Cursor",
     "StoredBatch",
     "StoredDocument",
@@ -47,6 +48,8 @@ __all__ = [
     "with_checksums",
 ]
 
+MOST_DOC_ID = 2**62
+"""No index comes to it; a next number above it is none that lshdb wrote."""
 _FORM = "%Y-%m-%d %H:%M:%S.%f"
 
 

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.dialects.base import Database, Session
-from lshdb.storage.tables.records import CHECKED_TABLES, row_checksum
+from lshdb.storage.tables.records import CHECKED_TABLES, MOST_DOC_ID, row_checksum
 
 __all__ = ["callers_function", "callers_items", "damage_behind", "is_callers"]
 
@@ -124,6 +124,9 @@ def _findings(session: Session) -> Iterator[str]:
                 yield f"a row of the table {table} is not as it was written: {values!r:.100}"
     if execute("SELECT state_id FROM state").fetchall() != [(1,)]:
         yield "the table state has not one row, of the number 1"
+    (next_doc_id,) = execute("SELECT next_doc_id FROM state").fetchone()
+    if next_doc_id > MOST_DOC_ID:
+        yield f"the next doc_id is {next_doc_id}; there is none above {MOST_DOC_ID}"
     (counted,) = execute(
         "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) FROM batch"
     ).fetchone()
