@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lshdb import ConflictError, DatabaseError, Index
+from lshdb import ConflictError, DamageError, DatabaseError, Index
 from lshdb.storage.dialects.sqlite import SqliteDatabase, connections, sqlite_session
 from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE
 from lshdb.storage.rowfiles import row_file
@@ -71,6 +72,26 @@ def test_failure_before_commit_leaves_the_index_as_it_was(
     plain = make_index("plain.lshdb")
     plain.add(CORPUS)
     assert state_of(index) == state_of(plain)
+
+
+def test_a_count_that_is_another_than_was_read_is_not_replaced(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever let somebody else write meanwhile: their rows are not written over in SQL, too."""
+    index = make_index()
+    index.add(CORPUS[:20])
+    before = state_of(index)
+    record = changes.WriteTransaction.record_blocks
+
+    def record_late(transaction: changes.WriteTransaction, parts: Any) -> None:
+        transaction.execute("UPDATE state SET n_signatures = n_signatures + 1")
+        record(transaction, parts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changes.WriteTransaction, "record_blocks", record_late)
+        with pytest.raises(DamageError, match="number of signatures is no longer"):
+            index.add(CORPUS[20:])
+    assert state_of(index) == before
 
 
 def test_failure_at_commit_says_that_the_outcome_is_unknown(
