@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.ingest.add_result import AddResult as AddResult
     from lshdb.ingest.remove import RemoveResult as RemoveResult
     from lshdb.maintain.check.findings import Finding as Finding
+    from lshdb.maintain.mend_times import MendedTimes as MendedTimes
     from lshdb.maintain.repair import RepairResult as RepairResult
     from lshdb.maintain.rewrite import RewriteResult as RewriteResult
     from lshdb.maintain.stats import BucketCounts as BucketCounts
@@ -139,6 +140,7 @@ _HOMES = {
     "ingest.add_result": "AddResult",
     "ingest.remove": "RemoveResult",
     "maintain.check.findings": "Finding",
+    "maintain.mend_times": "MendedTimes",
     "maintain.repair": "RepairResult",
     "maintain.rewrite": "RewriteResult",
     "maintain.stats": "BucketCounts IndexStats",

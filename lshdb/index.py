@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from lshdb.ingest.add_result import AddResult
     from lshdb.ingest.remove import RemoveResult
     from lshdb.maintain.check.findings import Finding
+    from lshdb.maintain.mend_times import MendedTimes
     from lshdb.maintain.repair import RepairResult
     from lshdb.maintain.rewrite import RewriteResult
     from lshdb.maintain.stats import BucketCounts, IndexStats
@@ -2300,6 +2301,30 @@ class Index:
         from lshdb.maintain.check import check_store
 
         return self._handle.ask(lambda store, _: check_store(store, quick=quick, on_note=on_note))
+
+    def mend_times(self, *, lock_timeout: float = 60.0) -> MendedTimes:
+        """Date what a clock that was ahead has dated later than now, by more than five minutes.
+
+        Batches and documents get the latest time at which they can have come in: that of the next
+        batch, or now. :meth:`check` names them. Be sure that this machine's clock is right.
+
+        Parameters
+        ----------
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        MendedTimes
+
+        Raises
+        ------
+        LockedError, DatabaseError, DamageError
+            Nothing was changed.
+        """
+        from lshdb.maintain.mend_times import mend_times
+
+        return self._handle.ask(mend_times, lock_timeout=lock_timeout)
 
     @staticmethod
     def repair(

@@ -45,6 +45,11 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
     help="If anything is damaged, rebuild INDEX from all that can be proved; other documents go "
     "into a file beside it. Needs space for a second index.",
 )
+@click.option(
+    "--mend-times",
+    is_flag=True,
+    help="Instead of checking: date what a clock that was ahead has dated later than now.",
+)
 @lock_option
 @listing_options
 @click.pass_context
@@ -54,6 +59,7 @@ def command(
     *,
     quick: bool,
     repair: bool,
+    mend_times: bool,
     lock_timeout: float,
     output_format: str | None,
 ) -> None:
@@ -65,6 +71,11 @@ def command(
     """
     if quick and repair:
         raise click.UsageError("--repair checks everything; leave out --quick")
+    if mend_times:
+        if quick or repair:
+            raise click.UsageError("--mend-times checks nothing; give it alone")
+        _mend_times(index_path, lock_timeout)
+        return
     if repair:
         _repair(ctx, index_path, lock_timeout, output_format)
         return
@@ -83,6 +94,14 @@ def command(
             kinds = dict.fromkeys(finding.kind for finding in findings if finding.advice == advice)
             note(f"hint ({', '.join(kinds)}): {advice}")
     ctx.exit(DAMAGED)
+
+
+def _mend_times(index_path: str, lock_timeout: float) -> None:
+    with Index.open(index_path) as index:
+        mended = index.mend_times(lock_timeout=lock_timeout)
+    numbers = ", ".join(map(str, mended.batches))
+    batches = counted(len(mended.batches), "batch", "batches") + f" ({numbers})" * bool(numbers)
+    note(f"dated {batches} and {counted(mended.documents, 'document')}")
 
 
 def _repair(

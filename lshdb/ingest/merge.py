@@ -64,9 +64,7 @@ def merge_stores(
             _source(store.directory.path, snapshot, into.params, is_last=number == len(stores))
             for number, (store, snapshot) in enumerate(zip(stores, snapshots, strict=True), 1)
         ]
-        lasts = [snapshot.last_batch() for snapshot in snapshots]
-        after = max((last.started_at for last in lasts if last), default="")
-        run = AddRun(writer, into.params, result, on_conflict=on_conflict, after=after)
+        run = AddRun(writer, into.params, result, on_conflict=on_conflict)
         commit_batches(run, sources, on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - started
     return result

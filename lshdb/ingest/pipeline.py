@@ -30,7 +30,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import ConflictError, ParameterError
+from lshdb.errors import ConflictError, LshdbWarning, ParameterError, warn_caller
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.batch import Batch, Contents, row_checksums
 from lshdb.ingest.commit_group import Group, NewPostings
@@ -40,7 +40,12 @@ from lshdb.ingest.written import WrittenContents, WrittenDocuments
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
-from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
+from lshdb.storage.tables.records import (
+    StoredDocument,
+    timestamp,
+    timestamp_in_future,
+    unused_timestamp,
+)
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
@@ -247,8 +252,6 @@ class AddRun:
         Counted up with every commit.
     on_conflict : {"replace", "skip", "error", "unite"}
         What to do about a key that is there with another text.
-    after : str
-        The time of the run is later than this, and than that of every batch before.
     night : str
         The night that the run belongs to; empty for none.
 
@@ -267,7 +270,6 @@ class AddRun:
         result: AddResult,
         *,
         on_conflict: str,
-        after: str = "",
         night: str = "",
     ) -> None:
         self.writer = writer
@@ -278,7 +280,6 @@ class AddRun:
         self.add_id: int | None = None
         self._begun = time.perf_counter()
         self._began_at = timestamp()
-        self._after = after
         self._night = night
         self._started_at = ""
         self._written: WrittenContents
@@ -455,9 +456,17 @@ class AddRun:
 
     def _begin(self, snapshot: Snapshot) -> None:
         """See what was there before the first batch."""
-        last = snapshot.last_batch()
-        earlier = max(self._after, last.started_at if last else "")
-        self._started_at = timestamp_after(earlier or None, self._began_at)
+        # Documents that came in with this time came in with this add.
+        starts = set(snapshot.batch_starts_from(self._began_at))
+        self._started_at = unused_timestamp(self._began_at, starts)
+        if starts and max(starts) > timestamp_in_future():
+            warn_caller(
+                LshdbWarning(
+                    f"an earlier add began on {max(starts)[:16]} UTC, later than now, "
+                    f"{self._began_at[:16]} UTC: a clock was ahead, or this one is behind; lshdb "
+                    "check names what has such times, and lshdb check --mend-times dates it"
+                )
+            )
         self._written = WrittenContents()
         self._keys = WrittenDocuments(is_all=snapshot.next_doc_id == 1)
         self._n_before = snapshot.n_signatures
@@ -501,11 +510,12 @@ class AddRun:
                     classified.n_unchanged += 1
                     if is_same and place in batch.fields:
                         classified.same.append((place, before.doc_id))
-                    seen_at = batch.times[place][1] if batch.times else self._started_at
+                    seen_at = self._started_at
+                    if batch.times:
+                        seen_at = max(before.last_seen_at, batch.times[place][1])
                     if is_same and before.batch_id in unfinished:
-                        seen_at = max(before.last_seen_at, seen_at)
                         classified.resumed.setdefault(seen_at, []).append(before)
-                    elif before.last_seen_at < seen_at:
+                    elif before.last_seen_at != seen_at:
                         classified.seen_again.setdefault(seen_at, []).append(before)
                     continue
                 if self.on_conflict == "error":
@@ -627,7 +637,8 @@ class AddRun:
         for at in old:
             stored = cast(StoredDocument, before[at])
             added_at[at] = stored.added_at
-            seen_at[at] = max(seen_at[at], stored.last_seen_at)
+            if times:
+                seen_at[at] = max(seen_at[at], stored.last_seen_at)
             if stored.signature_id not in (None, shared.signature_ids[at]):
                 left.append(stored.signature_id)
         columns: list[Sequence[Any]] = [

@@ -89,14 +89,12 @@ def reindex_store(
         Writer(new_store, lock_timeout=0.0) as writer,
     ):
         new_store.use_orders(BandOrders(params.cut))
-        last = snapshot.last_batch()
         result = add_stored(
             writer,
             _documents(snapshot, store.params),
             f"reindex of {store.directory.path}",
             family_of(params, split),
             cuts_windows=not store.params.window,
-            after=last.started_at if last else "",
             workers=workers,
             on_commit=on_commit,
         )
@@ -111,7 +109,6 @@ def add_stored(
     family: Family,
     *,
     cuts_windows: bool,
-    after: str,
     workers: int | None,
     on_commit: Callable[[AddResult], None] | None = None,
 ) -> AddResult:
@@ -127,8 +124,6 @@ def add_stored(
         Of the new index.
     cuts_windows : bool
         In an index of passages: whether the documents are whole, and to be cut.
-    after : str
-        When the newest batch of the old index began.
     workers : int, optional
     on_commit : callable, optional
 
@@ -149,7 +144,7 @@ def add_stored(
             window=family.params.window if cuts_windows else None,
         )
         source = source_of_bodies(name, batches, family, rejections, ahead, is_at_hand=True)
-        run = AddRun(writer, family.params, result, on_conflict="error", after=after)
+        run = AddRun(writer, family.params, result, on_conflict="error")
         commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))
     return result
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lshdb.arguments import check_items, check_key, check_moment
+from lshdb.errors import LshdbWarning, warn_caller
 from lshdb.ingest.cut_documents import windows_of
-from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_after
+from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_in_future
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
@@ -80,6 +81,15 @@ def expire_documents(
 ) -> RemoveResult:
     """Remove documents that have not come in since; see :meth:`lshdb.Index.expire`."""
     result, since_text = RemoveResult(), as_timestamp(check_moment("since", since))
+    with store.reading() as snapshot:
+        n_later = snapshot.n_documents_after(timestamp_in_future())
+    if n_later:
+        warn_caller(
+            LshdbWarning(
+                f"{n_later:,} documents are as if they had last come in later than now, by a clock "
+                "that was ahead, and stay: lshdb check --mend-times dates them"
+            )
+        )
     if dry_run:
         with store.reading() as snapshot:
             result.removed = snapshot.count_not_seen(since_text)
@@ -101,9 +111,7 @@ def _delete(transaction: WriteTransaction, gone: Gone) -> int | None:
     """Delete documents, given as (doc_id, signature_id), and return the batch; None without any."""
     if not gone:
         return None
-    last = transaction.snapshot.last_batch()
-    started_at = timestamp_after(last.started_at if last else None)
-    batch_id = transaction.open_batch(started_at=started_at, source="")
+    batch_id = transaction.open_batch(started_at=timestamp(), source="")
     transaction.delete_documents([doc_id for doc_id, _ in gone])
     transaction.release_signatures(
         [signature_id for _, signature_id in gone if signature_id is not None], batch_id

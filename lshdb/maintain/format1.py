@@ -176,7 +176,6 @@ def replace_format_1(
                 f"upgrade of {path}",
                 family,
                 cuts_windows=False,
-                after=old.last_started_at(),
                 workers=workers,
                 on_commit=on_commit,
             )
@@ -318,11 +317,6 @@ class _OldIndex:
     def batch_by_key(self) -> Iterator[tuple[str, int]]:
         """Yield the key of each document and the number of its batch."""
         return self._session.stream("SELECT key, batch_id FROM document ORDER BY doc_id")
-
-    def last_started_at(self) -> str:
-        """Return when the newest batch began; empty if there is none."""
-        (started_at,) = self._first("SELECT max(started_at) FROM batch")
-        return started_at or ""
 
 
 def _today(stored: dict[str, Any]) -> dict[str, Any]:

@@ -63,14 +63,14 @@ def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
     if since is None:
         return None
     if isinstance(since, datetime):
-        return snapshot.batch_from(as_timestamp(check_moment("since", since)))
+        return snapshot.batch_from(as_timestamp(check_moment("since", since)), timestamp())
     if isinstance(since, str):
         if since == "last":
             return snapshot.last_add()
         if since.startswith("@"):
             return _cursor(snapshot, since.removeprefix("@")).batch_id + 1
         moment = parse_moment("since", since, _FORMS, now=datetime.now(UTC))
-        return snapshot.batch_from(as_timestamp(moment))
+        return snapshot.batch_from(as_timestamp(moment), timestamp())
     newest = snapshot.newest_batch()
     if type(since) is not int or not 1 <= since <= newest:
         raise ParameterError(

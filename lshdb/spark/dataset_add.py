@@ -31,7 +31,7 @@ from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
 from lshdb.spark.signing import Recipe, mapped
 from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
-from lshdb.storage.tables.records import timestamp, timestamp_after
+from lshdb.storage.tables.records import timestamp
 
 __all__ = ["NextBatch", "add_signed", "next_batch", "release"]
 
@@ -58,10 +58,8 @@ class NextBatch:
 
 def next_batch(dataset: Dataset) -> NextBatch:
     """Return the batch after the last one."""
-    rows = dataset.table("batches").to_pyarrow_table(columns=["batch_id", "started_at"])
-    last = max(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True),
-               default=(0, None))  # fmt: skip
-    return NextBatch(last[0] + 1, timestamp_after(last[1]))
+    rows = dataset.table("batches").to_pyarrow_table(columns=["batch_id"])
+    return NextBatch(max(rows["batch_id"].to_pylist(), default=0) + 1, timestamp())
 
 
 def add_signed(

@@ -26,6 +26,29 @@ from tests.postgres import PostgresUrl
 ALL = [found for path in PAGES for found in blocks(path)]
 
 
+FAKETIME = """
+# As the program of that name: faketime '400 days' lshdb ...
+import datetime, re, sys
+
+import lshdb.cli.launch
+import lshdb.storage.tables.records as records
+
+days = int(re.fullmatch(r"(\\d+) days", sys.argv[1])[1])
+assert sys.argv[2] == "lshdb"
+
+
+class Ahead(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.now(tz) + datetime.timedelta(days=days)
+
+
+records.datetime = Ahead
+sys.argv[:] = sys.argv[2:]
+sys.exit(lshdb.cli.launch.main())
+"""
+
+
 def named(found: list[Block]) -> str:
     return f"{found[0].page}: {found[0].name}"
 
@@ -60,6 +83,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, module in (("lshdb", "-m lshdb"), ("python", "")):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         (folder / name).chmod(0o755)
+    (folder / "faketime").write_text(f"#!{sys.executable}\n{FAKETIME}")
+    (folder / "faketime").chmod(0o755)
     return folder
 
 

@@ -74,7 +74,7 @@ def test_what_has_not_come_in_for_long_expires(make_index: Make, monkeypatch) ->
 
     monkeypatch.setattr(removing, "_DOCUMENTS_A_BATCH", 2)
     days = iter(f"2026-01-0{day} 00:00:00.000000" for day in (1, 2, 3))
-    monkeypatch.setattr(committing, "timestamp_after", lambda *_: next(days))
+    monkeypatch.setattr(committing, "unused_timestamp", lambda *_: next(days))
     index = make_index()
     index.add((f"old{number}", f"some words of text {number}") for number in range(5))
     index.add([("old1", "some words of text 1"), ("new", "something else"), ("none", "")])

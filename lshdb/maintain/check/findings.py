@@ -13,6 +13,7 @@ from typing import Any
 
 from lshdb.errors import LshdbError
 from lshdb.storage.orders.frozen import MOST_SORTED
+from lshdb.storage.tables.records import timestamp, timestamp_in_future
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 
@@ -21,6 +22,7 @@ __all__ = ["Finding", "counted", "documents_affected", "notes"]
 
 _KEYS_NAMED = 3
 _FILES_NAMED = 3
+_BATCHES_NAMED = 10
 _REPAIR = "run lshdb check --repair, or restore the index from a copy"
 _ADVICE = {
     "database": f"{_REPAIR}; check the disk, as others of its files may be damaged",
@@ -66,9 +68,9 @@ class Finding:
         return _ADVICE.get(self.kind, _REPAIR)
 
 
-def counted(n: int, what: str) -> str:
+def counted(n: int, what: str, many: str = "") -> str:
     """Return a number with its noun, in the plural where needed."""
-    return f"{n:,} {what}{'s' * (n != 1)}"
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
 def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any, ...]) -> str:
@@ -117,6 +119,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
             f"another directory has hard links to {', '.join(linked)}: no command changes the "
             "index, for the copy there would change as well"
         )
+    yield from _later_than_now(snapshot, quick=quick)
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {file.path.name for file in snapshot.generation.files}
     own |= {file.name for file in store.database.files}
@@ -160,6 +163,26 @@ def _later_headers(store: Store, snapshot: Snapshot) -> Iterator[str]:
                         "database, as after a restore: what the database does not have is gone, "
                         "and the next write takes its place"
                     )
+
+
+def _later_than_now(snapshot: Snapshot, *, quick: bool) -> Iterator[str]:
+    """Yield what a clock has dated that was ahead."""
+    future = timestamp_in_future()
+    batches = snapshot.batches_after(future)
+    n_documents = 0 if quick else snapshot.n_documents_after(future)
+    parts = []
+    if batches:
+        names = [str(batch_id) for batch_id in batches[:_BATCHES_NAMED]]
+        more = ["..."] * (len(batches) > _BATCHES_NAMED)
+        parts.append(f"{counted(len(batches), 'batch', 'batches')} ({', '.join(names + more)})")
+    if n_documents:
+        parts.append(counted(n_documents, "document"))
+    if parts:
+        yield (
+            f"{' and '.join(parts)} came in later than now, {timestamp()[:16]} UTC: a clock was "
+            "ahead, or this one is behind; if this one is right, lshdb check --mend-times dates "
+            "them"
+        )
 
 
 def _unassigned(snapshot: Snapshot) -> Iterator[str]:

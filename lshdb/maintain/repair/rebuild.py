@@ -38,7 +38,6 @@ from lshdb.storage.tables.records import (
     StoredDocument,
     row_checksum,
     timestamp,
-    timestamp_after,
     with_checksums,
 )
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
@@ -147,9 +146,7 @@ class History:
         else:
             lost = counted - proved
         if lost:
-            newest = transaction.snapshot.last_batch()
-            started_at = timestamp_after(newest.started_at if newest else None)
-            batch_id = transaction.open_batch(started_at=started_at, source="check --repair")
+            batch_id = transaction.open_batch(started_at=timestamp(), source="check --repair")
             counts = {"n_removed": max(lost, 0), "n_added": max(-lost, 0)}
             transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
 

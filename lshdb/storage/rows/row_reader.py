@@ -132,6 +132,22 @@ class RowReader:
         row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
         return int(row.fetchone()[0])
 
+    def n_documents_after(self, moment: str) -> int:
+        """Return the number of documents that were added, or last came in, after a time."""
+        row = self.execute(
+            "SELECT count(*) FROM document WHERE added_at > ? OR last_seen_at > ?", (moment, moment)
+        )
+        return int(row.fetchone()[0])
+
+    def documents_after(self, moment: str, doc_id: int) -> list[StoredDocument]:
+        """Return the first of these documents beyond one, by number; raise for damaged rows."""
+        rows = self.execute(
+            f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE doc_id > ? "
+            "AND (added_at > ? OR last_seen_at > ?) ORDER BY doc_id LIMIT ?",
+            (doc_id, moment, moment, CHUNK),
+        )
+        return [StoredDocument(*verified_row("document", row)) for row in rows]
+
     def whole_documents(self) -> Iterator[WholeDocument]:
         """Yield every document with its body as it is stored, streamed in order of doc_id.
 
@@ -405,12 +421,34 @@ class RowReader:
         (newest,) = self.execute("SELECT max(batch_id) FROM batch").fetchone()
         return newest or 0
 
-    def batch_from(self, moment: str) -> int:
-        """Return the first batch that began at a time or later; one past the newest if none did."""
+    def batch_from(self, moment: str, now: str) -> int:
+        """Return the first batch that began at a time or later; one past the newest if none did.
+
+        A batch that began later than now, by a clock that was ahead, counts with the batch after
+        it: it came in before that.
+        """
+        now = max(now, moment)
         (first,) = self.execute(
-            "SELECT min(batch_id) FROM batch WHERE started_at >= ?", (moment,)
+            "SELECT min(batch_id) FROM batch WHERE started_at BETWEEN ? AND ?", (moment, now)
         ).fetchone()
-        return first or self.newest_batch() + 1
+        (before,) = self.execute(
+            "SELECT max(batch_id) FROM batch WHERE started_at <= ? AND batch_id < ?",
+            (now, first or self.newest_batch() + 1),
+        ).fetchone()
+        return (before or 0) + 1
+
+    def batch_starts_from(self, moment: str) -> list[str]:
+        """Return the times at which batches began, from one on."""
+        rows = self.execute("SELECT started_at FROM batch WHERE started_at >= ?", (moment,))
+        return [started_at for (started_at,) in rows]
+
+    def batches_after(self, moment: str) -> list[int]:
+        """Return the batches that began or ended after a time."""
+        rows = self.execute(
+            "SELECT batch_id FROM batch WHERE started_at > ? OR finished_at > ? ORDER BY batch_id",
+            (moment, moment),
+        )
+        return [batch_id for (batch_id,) in rows]
 
     def cursors(self) -> list[Cursor]:
         """Return all cursors, by name; raise a DamageError for a damaged one."""

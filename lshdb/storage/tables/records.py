@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -42,7 +42,8 @@ __all__ = [
     "require_checksums",
     "row_checksum",
     "timestamp",
-    "timestamp_after",
+    "timestamp_in_future",
+    "unused_timestamp",
     "verified_row",
     "with_checksum",
     "with_checksums",
@@ -64,12 +65,16 @@ def as_timestamp(moment: datetime) -> str:
     return utc.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
-def timestamp_after(earlier: str | None, now: str | None = None) -> str:
-    """Return the time now, or a microsecond after ``earlier`` if the clock is not past it."""
-    now = now or timestamp()
-    if earlier is None or now > earlier:
-        return now
-    return (datetime.strptime(earlier, _FORM) + timedelta(microseconds=1)).strftime(_FORM)
+def timestamp_in_future() -> str:
+    """Return a time that no clock should be past: this machine's, and five minutes."""
+    return as_timestamp(datetime.now(UTC) + timedelta(minutes=5))
+
+
+def unused_timestamp(now: str, used: Container[str]) -> str:
+    """Return the time now, or the first microsecond after it that is not used."""
+    while now in used:
+        now = (datetime.strptime(now, _FORM) + timedelta(microseconds=1)).strftime(_FORM)
+    return now
 
 
 CHECKED_TABLES = (

@@ -266,6 +266,21 @@ class WriteTransaction:
             ],
         )
 
+    def date_documents(self, documents: Sequence[StoredDocument]) -> None:
+        """Set the times of documents."""
+        self.session.execute_many(
+            "UPDATE document SET added_at = ?, last_seen_at = ?, checksum = ? WHERE doc_id = ?",
+            [
+                (
+                    document.added_at,
+                    document.last_seen_at,
+                    row_checksum(document.values()),
+                    document.doc_id,
+                )
+                for document in documents
+            ],
+        )
+
     def begin_add(self, add_id: int) -> None:
         """Record that more batches of an add are to come."""
         self.execute(
