@@ -21,7 +21,7 @@ from lshdb.arrays import distinct
 from lshdb.search.agreement import Agreement, Profile
 from lshdb.search.components import connect, represent
 from lshdb.storage.rows.edges import Edges
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 
 __all__ = ["Units", "agreed_clusters", "units_of", "whole_signatures"]
 
@@ -57,7 +57,7 @@ class Units:
     profiles: list[Profile]
 
 
-def _involved(snapshot: Snapshot, edges: Edges, also: Ids) -> tuple[Ids, Ids, Ids]:
+def _involved(snapshot: IndexState, edges: Edges, also: Ids) -> tuple[Ids, Ids, Ids]:
     """Return the documents that have a copy, an edge, or one of the signatures ``also``.
 
     As doc_ids (sorted), signature ids and batch ids.
@@ -80,7 +80,7 @@ def _involved(snapshot: Snapshot, edges: Edges, also: Ids) -> tuple[Ids, Ids, Id
 _NOBODY = np.empty(0, dtype=np.int64)
 
 
-def whole_signatures(snapshot: Snapshot, edges: Edges, *, also: Ids = _NOBODY) -> Units:
+def whole_signatures(snapshot: IndexState, edges: Edges, *, also: Ids = _NOBODY) -> Units:
     """Return units for an index where no fields decide: each has all documents of its signature.
 
     Parameters
@@ -94,13 +94,13 @@ def whole_signatures(snapshot: Snapshot, edges: Edges, *, also: Ids = _NOBODY) -
 
 
 def units_of(
-    snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float, *, also: Ids = _NOBODY
+    snapshot: IndexState, edges: Edges, agreement: Agreement, best: float, *, also: Ids = _NOBODY
 ) -> Units:
     """Cut the signatures of documents with a copy or an edge into units.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         The state to read.
     edges : Edges
         Pairs of signatures.

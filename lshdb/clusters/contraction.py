@@ -40,7 +40,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import asked_level
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import EdgeState
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 from lshdb.storage.transactions.store import Store
 
 __all__ = ["Contraction", "contract_links"]
@@ -114,7 +114,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
 
 def contract_links(
-    store: Store,
+    store: OpenIndex,
     family: Family,
     path: str | os.PathLike[str],
     *,
@@ -185,7 +185,7 @@ def _read(
     return result
 
 
-def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: bool) -> None:
+def _fold(result: Contraction, snapshot: IndexState, labels: Labels, drop_loops: bool) -> None:
     """Do one round: replace every node of the links by its representative."""
     before = result._replaced.count()
     with ExitStack() as on_error:
@@ -211,7 +211,7 @@ def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: b
     result._hold(links, replaced)
 
 
-def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dict[str, str]:
+def _representatives(snapshot: IndexState, labels: Labels, nodes: set[str]) -> dict[str, str]:
     """Return node to representative, for the nodes that have another representative."""
     signatures = snapshot.signatures_of_keys(nodes)
     members, doc_ids = labels(distinct(np.array(list(signatures.values()), dtype=np.int64)))
@@ -236,7 +236,7 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
 @contextmanager
 def _clustered(
     links: Sums, params: IndexParams, state: EdgeState, threshold: float
-) -> Iterator[Snapshot]:
+) -> Iterator[IndexState]:
     """Open a temporary index of the links: a document for each source, of its targets."""
     from lshdb.ingest.add import add_documents
     from lshdb.signatures.families import family_of

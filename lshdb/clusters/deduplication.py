@@ -40,8 +40,7 @@ from lshdb.search.loss import PairCount
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges, EdgeState
-from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 
 __all__ = [
     "KEEPS",
@@ -137,7 +136,7 @@ class Deduplication(StoredAnswer[Decision]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         /,
@@ -160,7 +159,7 @@ class Deduplication(StoredAnswer[Decision]):
         super().__init__(store, family, handle, keep=keep, against=against, only=only, **question)
 
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[Decision]:
         chosen = decide(
             snapshot, family, state,
@@ -171,7 +170,7 @@ class Deduplication(StoredAnswer[Decision]):
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
 
 
-def check_new(store: Store, against: bool, since: Since) -> None:
+def check_new(store: OpenIndex, against: bool, since: Since) -> None:
     """Raise ParameterError for ``since`` without ``against``, or if there is no such batch.
 
     Raises
@@ -183,13 +182,13 @@ def check_new(store: Store, against: bool, since: Since) -> None:
     check_since(store, since)
 
 
-def new_from(snapshot: Snapshot, against: bool, since: Since) -> int | None:
+def new_from(snapshot: IndexState, against: bool, since: Since) -> int | None:
     """Return the first batch of new documents; None if all documents count alike."""
     return first_new_batch(snapshot, "last" if since is None else since) if against else None
 
 
 def decide(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     state: EdgeState,
     *,
@@ -203,7 +202,7 @@ def decide(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Its edges reach down to the threshold.
     family : Family
         Its hash functions.
@@ -323,13 +322,13 @@ class _Ranked:
 
 
 def decisions(
-    snapshot: Snapshot, chosen: Decisions, params: IndexParams, method: str, *, only: str
+    snapshot: IndexState, chosen: Decisions, params: IndexParams, method: str, *, only: str
 ) -> Iterator[Decision]:
     """Yield the decision for every document, oldest first.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         The state that was decided about.
     chosen : Decisions
         The documents to drop.
@@ -384,7 +383,7 @@ def _nearest_old(
     return chosen, pairs
 
 
-def _preference(snapshot: Snapshot, keep: str, values: FieldKeys | None) -> Callable[[Ids], Ids]:
+def _preference(snapshot: IndexState, keep: str, values: FieldKeys | None) -> Callable[[Ids], Ids]:
     """Return the function that takes sorted doc_ids and returns ranks, 0 for the preferred one."""
     if keep == "first":
         return lambda doc_ids: np.arange(len(doc_ids))
@@ -404,7 +403,7 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldKeys | None) -> Call
 
 
 def _refuse_unordered(
-    snapshot: Snapshot, keep: str, doc_ids: Ids, keys: list[bytes | None]
+    snapshot: IndexState, keep: str, doc_ids: Ids, keys: list[bytes | None]
 ) -> None:
     """Raise ParameterError if the values have no common order; it names two documents."""
     places: dict[bytes, int] = {}
@@ -477,7 +476,7 @@ def field_name(keep: str) -> str | None:
     return None if keep in KEEPS else _field_of(keep)[0]
 
 
-def _stored_keys(snapshot: Snapshot, keep: str) -> FieldKeys | None:
+def _stored_keys(snapshot: IndexState, keep: str) -> FieldKeys | None:
     """Return the function that reads the field that ``keep`` names, a column or a kept field.
 
     Raises
@@ -511,7 +510,7 @@ def _no_field(keep: str, name: str) -> ParameterError:
     )
 
 
-def stored_keys(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[bytes | None]:
+def stored_keys(snapshot: IndexState, doc_ids: Ids, name: str) -> list[bytes | None]:
     """Return the values of a column or a kept field, as bytes that sort like them (order_key)."""
     if name in _COLUMNS:
         make = text_key if name in _TEXTS else order_key

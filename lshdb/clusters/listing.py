@@ -31,6 +31,7 @@ from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges, EdgeState
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
@@ -103,7 +104,7 @@ class StoredAnswer(Listing[_Item]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         /,
@@ -124,7 +125,7 @@ class StoredAnswer(Listing[_Item]):
         self.unchecked = unchecked
         warn_unchecked(unchecked)
 
-    def _items(self, store: Store, family: Family) -> Iterator[_Item]:
+    def _items(self, store: OpenIndex, family: Family) -> Iterator[_Item]:
         """Yield the items of one state; its edges must reach down to the threshold."""
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
@@ -134,7 +135,7 @@ class StoredAnswer(Listing[_Item]):
 
     @abstractmethod
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[_Item]:
         """Yield the items."""
 
@@ -144,7 +145,7 @@ class Clusters(StoredAnswer[Cluster]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         /,
@@ -164,7 +165,7 @@ class Clusters(StoredAnswer[Cluster]):
         super().__init__(store, family, handle, linkage=linkage, since=since, **question)
 
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[Cluster]:
         return find_clusters(
             snapshot,
@@ -182,7 +183,7 @@ class Neighbors(StoredAnswer["Neighbor"]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         /,
@@ -204,7 +205,7 @@ class Neighbors(StoredAnswer["Neighbor"]):
         )  # fmt: skip
 
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[Neighbor]:
         return find_neighbors(
             snapshot,
@@ -303,7 +304,7 @@ class NearestNeighbors(Listing["Neighbor"]):
 
 
 def find_clusters(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     *,
     threshold: float,
     linkage: str,
@@ -316,7 +317,7 @@ def find_clusters(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Its edges reach down to the threshold.
     threshold : float
         The lowest level of a pair.
@@ -362,13 +363,13 @@ def find_clusters(
 
 
 def cluster_labels(
-    snapshot: Snapshot, *, threshold: float, linkage: str
+    snapshot: IndexState, *, threshold: float, linkage: str
 ) -> Callable[[Ids], tuple[Ids, Ids]]:
     """Return a function that looks up the documents after which clusters are named.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Its edges reach down to the threshold.
     threshold : float
         The lowest level of a pair.
@@ -401,13 +402,13 @@ def cluster_labels(
     return stored
 
 
-def _are_stored(snapshot: Snapshot, threshold: float, linkage: str) -> bool:
+def _are_stored(snapshot: IndexState, threshold: float, linkage: str) -> bool:
     """Return whether the index stores clusters of this kind."""
     state = snapshot.edges.state()
     return linkage == "component" and state is not None and state.threshold == threshold
 
 
-def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
+def stored_edges(snapshot: IndexState, threshold: float) -> Edges:
     """Return all stored edges at or above a level, in memory: 24 bytes each.
 
     Edges of signatures that lost their last document since the last update are left out.
@@ -424,7 +425,7 @@ def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
 
 
 def _with_keys(
-    snapshot: Snapshot, members: _ClusteredSignatures, groups: list[Ids]
+    snapshot: IndexState, members: _ClusteredSignatures, groups: list[Ids]
 ) -> Iterator[Cluster]:
     """Yield clusters with the keys of their documents; a group has the places of its members."""
     ids = members.signature_ids[np.concatenate(groups)].tolist()
@@ -441,7 +442,7 @@ def _with_keys(
         yield Cluster(name, tuple(key for _, key in documents))
 
 
-def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _ClusteredSignatures:
+def _members(snapshot: IndexState, threshold: float, linkage: str) -> _ClusteredSignatures:
     """Return every signature in a cluster of two documents or more."""
     tables = snapshot.edges
     if not _are_stored(snapshot, threshold, linkage):
@@ -456,13 +457,13 @@ def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _ClusteredSi
     return _ClusteredSignatures(ids[counts > 0], labels[counts > 0], counts[counts > 0])
 
 
-def clusters_of_edges(snapshot: Snapshot, threshold: float) -> Iterator[tuple[int, int]]:
+def clusters_of_edges(snapshot: IndexState, threshold: float) -> Iterator[tuple[int, int]]:
     """Yield (signature_id, label) for all members of clusters, computed from the edges."""
     members = _members_of_edges(snapshot, threshold, "component")
     yield from zip(members.signature_ids.tolist(), members.labels.tolist(), strict=True)
 
 
-def _members_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _ClusteredSignatures:
+def _members_of_edges(snapshot: IndexState, threshold: float, linkage: str) -> _ClusteredSignatures:
     edges = stored_edges(snapshot, threshold)
     nodes = distinct(np.concatenate([edges.left, edges.right]))
     ids, first, count = _holders(snapshot, nodes)
@@ -480,7 +481,7 @@ def _members_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Cl
     return _ClusteredSignatures(ids, oldest[place], count)
 
 
-def _holders(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
+def _holders(snapshot: IndexState, nodes: Ids) -> tuple[Ids, Ids, Ids]:
     """Return signatures with an edge or several documents: ids, smallest doc_ids, counts."""
     blocks = [np.empty((3, 0), dtype=np.int64)]
     for holders in snapshot.edges.holders():
@@ -527,7 +528,7 @@ class Neighbor:
 
 
 def find_neighbors(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     params: IndexParams,
     *,
     threshold: float,
@@ -561,7 +562,7 @@ def find_neighbors(
 
 
 def nearest_neighbors(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     *,
     top: int,
@@ -599,7 +600,7 @@ def nearest_neighbors(
 
 
 def _ranked(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     params: IndexParams,
     similar: Mapping[int, list[tuple[float, int]]],
     has_copies: bool,

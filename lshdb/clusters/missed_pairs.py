@@ -34,7 +34,7 @@ from lshdb.search.verification import estimate
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges, EdgeState
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 
 __all__ = ["MOST_PAIRS", "LeaderBuckets", "MissedPairs"]
 
@@ -68,7 +68,7 @@ class LeaderBuckets:
     members: Ids
 
     @classmethod
-    def of(cls, snapshot: Snapshot, family: Family, state: EdgeState) -> LeaderBuckets:
+    def of(cls, snapshot: IndexState, family: Family, state: EdgeState) -> LeaderBuckets:
         """Find them in one pass over the postings; read nothing if the state has none."""
         keys, sizes = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         is_member = np.zeros(snapshot.n_signatures, dtype=bool)
@@ -107,7 +107,7 @@ class MissedPairs:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         The state to read.
     family : Family
         Its hash functions.
@@ -130,7 +130,7 @@ class MissedPairs:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         family: Family,
         state: EdgeState,
         large: LeaderBuckets,
@@ -380,7 +380,7 @@ class _BucketUnits:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         large: LeaderBuckets,
         units: Units,
         counts: Ids,

@@ -81,8 +81,7 @@ from lshdb.search.since import Since
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.transactions.diagnosis import callers_function
-from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 
 __all__ = [
     "FilterCounts",
@@ -178,7 +177,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         paths: Sequence[str | os.PathLike[str]],
@@ -231,7 +230,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         )  # fmt: skip
         for _, target in self._plan:
             if target != STDOUT:
-                store.directory.refuse_inside(Path(target))
+                store.refuse_inside(Path(target))
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
         self._against, self._since = against, since
         self._needs_documents, self._on_file = needs_documents, callers_function(on_file)
@@ -239,7 +238,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         super().__init__(store, family, handle, keep=keep, **asked)
 
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[RewrittenFile]:
         if self._needs_documents:
             for source, _ in self._plan:
@@ -297,7 +296,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             source.path, target, n_kept_records, dropped, judge.unknown, judge.repeated
         )
 
-    def _require_documents(self, snapshot: Snapshot, source: InputFile) -> None:
+    def _require_documents(self, snapshot: IndexState, source: InputFile) -> None:
         """Raise InputError if a file has records, and none of them is in the index."""
         with open_records(source, self._fields, self._limit) as file:
             n_records, example = _unknown_records(file.blocks(), snapshot)
@@ -315,7 +314,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             hint="check that the file was added to this index, and --key-field or --row-keys",
         )
 
-    def _values(self, snapshot: Snapshot) -> FieldKeys | None:
+    def _values(self, snapshot: IndexState) -> FieldKeys | None:
         """Return values of the field that ``keep`` names; None if it names none.
 
         Those of the records count, the first of each key; for documents of other files those that
@@ -391,7 +390,7 @@ class Survivors(StoredAnswer[bytes]):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         path: str | os.PathLike[str],
@@ -421,7 +420,7 @@ class Survivors(StoredAnswer[bytes]):
         super().__init__(store, family, handle, path=os.fspath(path), keep=keep, **asked)
 
     def _found(
-        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
     ) -> Iterator[bytes]:
         self.counts = FilterCounts()
         chosen = decide(
@@ -437,7 +436,7 @@ class Survivors(StoredAnswer[bytes]):
         self._say_unchecked(chosen.unchecked)
         yield from self._lines(_Judge(snapshot, chosen, None), snapshot)
 
-    def _lines(self, judge: _Judge, snapshot: Snapshot) -> Iterator[bytes]:
+    def _lines(self, judge: _Judge, snapshot: IndexState) -> Iterator[bytes]:
         """Yield the lines that stay.
 
         A line without a document in the index is kept, because nothing shows that it repeats
@@ -481,7 +480,7 @@ class Survivors(StoredAnswer[bytes]):
             source = InputFile(os.fspath(self._path))
             yield JsonLines(source, chunks, Fields(key=self._key_field), self._limit)
 
-    def _values(self, snapshot: Snapshot) -> FieldKeys | None:
+    def _values(self, snapshot: IndexState) -> FieldKeys | None:
         """Return values of the field that ``keep`` names, by doc_id; None if it names none."""
         name = field_name(self._keep)
         if name is None:
@@ -496,7 +495,7 @@ class Survivors(StoredAnswer[bytes]):
         return keys
 
     def _require_documents(
-        self, blocks: Iterable[RecordBlock], snapshot: Snapshot, *, is_all: bool
+        self, blocks: Iterable[RecordBlock], snapshot: IndexState, *, is_all: bool
     ) -> None:
         """Raise InputError if no line has a document in the index, and say why.
 
@@ -549,7 +548,7 @@ class Survivors(StoredAnswer[bytes]):
         )
 
 
-def _unknown_records(blocks: Iterable[RecordBlock], snapshot: Snapshot) -> tuple[int, str | None]:
+def _unknown_records(blocks: Iterable[RecordBlock], snapshot: IndexState) -> tuple[int, str | None]:
     """Return how many records there are, and a key, if none is in the index; else 0."""
     n_records = 0
     example = None
@@ -563,7 +562,7 @@ def _unknown_records(blocks: Iterable[RecordBlock], snapshot: Snapshot) -> tuple
 
 
 def _take_values(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     blocks: Iterable[RecordBlock],
     name: str,
     left: set[int],
@@ -592,7 +591,7 @@ class _Judge:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         chosen: Decisions,
         labels: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]] | None,
     ) -> None:

@@ -33,7 +33,7 @@ from lshdb.search.verification import MEMORY, asked_level, check_limits, choose_
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import EdgeState, EdgeTables
 from lshdb.storage.tables.records import timestamp
-from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.index_state import EdgeSink, IndexState, OpenIndex
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
@@ -42,8 +42,10 @@ from lshdb.threads import choose_workers
 __all__ = [
     "MAX_BUCKET",
     "NO_CAP",
+    "EdgeMaking",
     "bring_up_to_date",
     "edge_state",
+    "edge_target",
     "edges_down_to",
     "is_current",
     "ready_edges",
@@ -59,7 +61,7 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 Ids = NDArray[np.int64]
 
 
-def is_current(snapshot: Snapshot, target: EdgeState) -> bool:
+def is_current(snapshot: IndexState, target: EdgeState) -> bool:
     """Return whether the stored edges cover the whole index, down to the threshold of a state."""
     state = snapshot.edges.state()
     if state is None or not _serves(state, target):
@@ -101,9 +103,11 @@ def edge_state(store: Store, family: Family) -> EdgeState | None:
 
 
 def ready_edges(
-    store: Store, family: Family, level: float, *, update: bool, lock_timeout: float
+    store: OpenIndex, family: Family, level: float, *, update: bool, lock_timeout: float
 ) -> EdgeState:
     """Return the state of edges down to a level; with ``update``, bring them up to date first.
+
+    An index without tables has all its edges from the beginning.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def ready_edges(
         As :meth:`lshdb.Index.update_clusters` raises them.
     """
     check_seconds("lock_timeout", lock_timeout)
-    if not update:
+    if not (update and isinstance(store, Store)):
         with store.reading() as snapshot:
             return edges_down_to(store, snapshot, level)
     state = edge_state(store, family)
@@ -129,7 +133,7 @@ def ready_edges(
     )
 
 
-def edges_down_to(store: Store, snapshot: Snapshot, level: float) -> EdgeState:
+def edges_down_to(store: OpenIndex, snapshot: IndexState, level: float) -> EdgeState:
     """Return the state of the stored edges.
 
     Raises
@@ -145,7 +149,7 @@ def edges_down_to(store: Store, snapshot: Snapshot, level: float) -> EdgeState:
             else f"only down to {store.params.curve.value(state.threshold):g},"
         )
         raise ParameterError(
-            f"the index {store.directory.path} has {reach} verified edges",
+            f"the index {store.path} has {reach} verified edges",
             hint="bring them up to date with: lshdb clusters INDEX",
         )
     return state
@@ -200,7 +204,7 @@ def bring_up_to_date(
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
-        target = _target(state, threshold, method, max_bucket)
+        target = edge_target(state, threshold, method, max_bucket)
         if state is not None and is_current(snapshot, target):
             return state
     with contextlib.ExitStack() as exits:
@@ -221,11 +225,11 @@ def bring_up_to_date(
         # transaction, which under the lock sees the same state.
         with store.reading() as snapshot:
             state = snapshot.edges.state()
-            target = _target(state, threshold, method, max_bucket)
+            target = edge_target(state, threshold, method, max_bucket)
             if state is not None and not _serves(state, target):
                 transaction.edges.clear()
                 state = None
-            update = _Update(transaction, snapshot, family, target, memory, workers)
+            update = _Update(transaction.edges, snapshot, family, target, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
         if update.loss is not None:
             remember_loss(store, reached, update.loss)
@@ -233,7 +237,7 @@ def bring_up_to_date(
     return reached
 
 
-def _target(
+def edge_target(
     state: EdgeState | None, threshold: float, method: str, max_bucket: int | str | None
 ) -> EdgeState:
     """Return the state that an update has to reach, still without its counts."""
@@ -255,19 +259,37 @@ def _serves(state: EdgeState, target: EdgeState) -> bool:
     )
 
 
-class _Update:
-    """One update of edges and clusters, inside one transaction."""
+class EdgeMaking:
+    """Makes edges and clusters.
+
+    Parameters
+    ----------
+    tables : EdgeSink
+        Where they go.
+    snapshot : IndexState
+        The state that they are made of.
+    family : Family
+    target : EdgeState
+        What they have to reach, still without its counts.
+    memory, workers : int
+        See :func:`~lshdb.search.pairs.find_links`.
+
+    Attributes
+    ----------
+    loss : Loss or None
+        What the cap of the target costs, once they are made.
+    """
 
     def __init__(
         self,
-        transaction: WriteTransaction,
-        snapshot: Snapshot,
+        tables: EdgeSink,
+        snapshot: IndexState,
         family: Family,
         target: EdgeState,
         memory: int,
         workers: int,
     ) -> None:
-        self._tables: EdgeTables = transaction.edges
+        self._tables = tables
         self._snapshot = snapshot
         self._family = family
         self._target = target
@@ -285,29 +307,6 @@ class _Update:
         left, right = np.concatenate(ends, axis=1)
         self._cluster(left, right, None)
         return self._reached(self._target)
-
-    def catch_up(self, state: EdgeState) -> EdgeState:
-        """Add the edges of new signatures, and update the clusters that changed."""
-        tables, snapshot = self._tables, self._snapshot
-        changed = snapshot.new_signatures(state.batch_id + 1)
-        new = changed[changed >= state.n_signatures]
-        released = tables.released_since(state.release_id)
-        dead = released[contains(tables.dead(), released)]
-        touched = [changed, released]
-        if len(dead):
-            if state.hot_buckets:
-                # Documents joined through a leader that was removed must find another one.
-                new = np.union1d(new, self._neighbours(dead))
-            # Look up the labels of joined signatures before the edges are dropped. The label of a
-            # dead signature is that of its cluster.
-            tables.drop_edges_of(dead)
-        touched += self._find(new)
-        self._recluster(np.unique(np.concatenate(touched)))
-        return self._reached(state)
-
-    def _neighbours(self, signature_ids: Ids) -> Ids:
-        members = self._tables.members_of(self._tables.labels_of(signature_ids))
-        return np.setdiff1d(members, self._tables.dead())
 
     def _find(self, new: Ids | None) -> list[Ids]:
         """Find edges and store them; return their ends."""
@@ -331,18 +330,6 @@ class _Update:
             if new is not None:
                 ends += [edges.left, edges.right]
         return ends
-
-    def _recluster(self, touched: Ids) -> None:
-        """Make the clusters of these signatures anew, and those that they joined."""
-        tables = self._tables
-        labels = tables.labels_of(touched)
-        members = np.union1d(tables.members_of(labels), touched)
-        tables.drop_members(labels)
-        ends = [np.empty((2, 0), dtype=np.int64)]
-        for edges in tables.edges_of(members):
-            ends.append(np.stack([edges.left, edges.right]))
-        left, right = np.concatenate(ends, axis=1)
-        self._cluster(left, right, members)
 
     def _cluster(self, left: Ids, right: Ids, members: Ids | None) -> None:
         """Store the clusters of the given members; of all signatures for None."""
@@ -385,3 +372,54 @@ class _Update:
             snapshot, self._family, reached, threshold=reached.threshold, tables=self._tables
         )
         return reached if self.loss is None else replace(reached, recall_lost=self.loss.share)
+
+
+class _Update(EdgeMaking):
+    """One update of stored edges and clusters, inside one transaction."""
+
+    def __init__(
+        self,
+        tables: EdgeTables,
+        snapshot: Snapshot,
+        family: Family,
+        target: EdgeState,
+        memory: int,
+        workers: int,
+    ) -> None:
+        super().__init__(tables, snapshot, family, target, memory, workers)
+        self._stored = tables
+
+    def catch_up(self, state: EdgeState) -> EdgeState:
+        """Add the edges of new signatures, and update the clusters that changed."""
+        tables, snapshot = self._stored, self._snapshot
+        changed = snapshot.new_signatures(state.batch_id + 1)
+        new = changed[changed >= state.n_signatures]
+        released = tables.released_since(state.release_id)
+        dead = released[contains(tables.dead(), released)]
+        touched = [changed, released]
+        if len(dead):
+            if state.hot_buckets:
+                # Documents joined through a leader that was removed must find another one.
+                new = np.union1d(new, self._neighbours(dead))
+            # Look up the labels of joined signatures before the edges are dropped. The label of a
+            # dead signature is that of its cluster.
+            tables.drop_edges_of(dead)
+        touched += self._find(new)
+        self._recluster(np.unique(np.concatenate(touched)))
+        return self._reached(state)
+
+    def _neighbours(self, signature_ids: Ids) -> Ids:
+        members = self._stored.members_of(self._stored.labels_of(signature_ids))
+        return np.setdiff1d(members, self._stored.dead())
+
+    def _recluster(self, touched: Ids) -> None:
+        """Make the clusters of these signatures anew, and those that they joined."""
+        tables = self._stored
+        labels = tables.labels_of(touched)
+        members = np.union1d(tables.members_of(labels), touched)
+        tables.drop_members(labels)
+        ends = [np.empty((2, 0), dtype=np.int64)]
+        for edges in tables.edges_of(members):
+            ends.append(np.stack([edges.left, edges.right]))
+        left, right = np.concatenate(ends, axis=1)
+        self._cluster(left, right, members)

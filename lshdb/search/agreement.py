@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.errors import ParameterError
 from lshdb.shingling import normalise, split_words
-from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 
 if TYPE_CHECKING:
     from lshdb.search.pair_columns import Pair
@@ -70,7 +69,7 @@ class Agreement:
             for mine, theirs in zip(first[n_agree:], second[n_agree:], strict=True)
         )
 
-    def profiles(self, snapshot: Snapshot, doc_ids: Sequence[int]) -> dict[int, Profile]:
+    def profiles(self, snapshot: IndexState, doc_ids: Sequence[int]) -> dict[int, Profile]:
         """Return the values of documents, by doc_id."""
         import orjson
 
@@ -88,7 +87,7 @@ class Agreement:
 
 
 def check_agreement(
-    store: Store, agree: str | Iterable[str], differ: str | Iterable[str]
+    store: OpenIndex, agree: str | Iterable[str], differ: str | Iterable[str]
 ) -> Agreement | None:
     """Return the conditions on fields of pairs; None if there are none.
 
@@ -109,7 +108,7 @@ def check_agreement(
     return agreement
 
 
-def require_field(snapshot: Snapshot, name: str) -> None:
+def require_field(snapshot: IndexState, name: str) -> None:
     """Raise ParameterError if no document has a kept field of this name.
 
     What readers of references keep is known, also where no reference has it.
@@ -137,7 +136,7 @@ def _names(parameter: str, fields: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def agreeing_pairs(
-    snapshot: Snapshot, agreement: Agreement, pairs: Iterator[Pair]
+    snapshot: IndexState, agreement: Agreement, pairs: Iterator[Pair]
 ) -> Iterator[Pair]:
     """Yield the pairs that count; look up fields for one pair at first, then for more at a time."""
     at_once = 1

@@ -23,7 +23,7 @@ from lshdb.search.all_texts import AllTexts, Shared, blocks_within, has_texts
 from lshdb.search.verification import MEMORY, grouped_bodies, missing_text
 from lshdb.signatures.dense import SLACK
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
 
 __all__ = ["AllBodies", "all_bodies", "require_bodies"]
@@ -72,13 +72,13 @@ def require_bodies(params: IndexParams, what: str) -> None:
 
 
 def all_bodies(
-    snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int = MEMORY
+    snapshot: IndexState, family: Family, ids: Ids, *, workers: int, memory: int = MEMORY
 ) -> AllBodies:
     """Return how all bodies of an index are compared with some.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Its texts, or vectors, are stored.
     family : Family
         Of the same parameters.
@@ -102,7 +102,7 @@ class _AllRows:
     """Rows of the vector file, read in order a block at a time."""
 
     def __init__(
-        self, snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int
+        self, snapshot: IndexState, family: Family, ids: Ids, *, workers: int, memory: int
     ) -> None:
         self._rows, self._family, self._ids, self._workers = snapshot.vectors, family, ids, workers
         params = family.params
@@ -161,7 +161,7 @@ class _AllWeights:
     """Weights by element, in blocks of as many as memory holds."""
 
     def __init__(
-        self, snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int
+        self, snapshot: IndexState, family: Family, ids: Ids, *, workers: int, memory: int
     ) -> None:
         self._snapshot, self._family, self._workers = snapshot, family, workers
         self._ids, sizes = snapshot.set_sizes()

@@ -34,7 +34,7 @@ from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
 from lshdb.storage.tables.records import StoredDocument
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import in_chunks, work_ahead
 
 __all__ = [
@@ -154,7 +154,7 @@ class AllTexts:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     family : Family
         Of an index of texts that are stored; see :func:`require_texts`.
     workers : int
@@ -169,7 +169,7 @@ class AllTexts:
     """
 
     def __init__(
-        self, snapshot: Snapshot, family: Family, *, workers: int, memory: int = MEMORY
+        self, snapshot: IndexState, family: Family, *, workers: int, memory: int = MEMORY
     ) -> None:
         self._snapshot, self._family, self._workers = snapshot, cast(SetFamily, family), workers
         # The user's own function may not be called by several threads.
@@ -319,7 +319,7 @@ def _best(results: Sequence[Shared], most: int | None) -> Shared:
 
 
 def contained_pairs(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     *,
     threshold: float,
@@ -365,7 +365,7 @@ class AllTextsSearch:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     family : Family
         Of an index of texts that are stored.
     top : int or None
@@ -381,7 +381,7 @@ class AllTextsSearch:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         family: Family,
         *,
         top: int | None,

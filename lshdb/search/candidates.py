@@ -30,7 +30,7 @@ from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.storage.bands.postings import Buckets
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
 
 __all__ = [
@@ -59,7 +59,7 @@ _POSITIVE_BANDS = 128
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
-RowSource = Callable[[Snapshot, Ids], NDArray[np.uint16]]
+RowSource = Callable[[IndexState, Ids], NDArray[np.uint16]]
 _Part = TypeVar("_Part")
 
 
@@ -158,7 +158,7 @@ class Candidates:
 
 
 def candidates(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     params: IndexParams,
     *,
     new: Ids | None = None,
@@ -172,7 +172,7 @@ def candidates(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Open for as long as the iteration lasts.
     params : IndexParams
     new : ndarray of int64, optional
@@ -242,7 +242,7 @@ class _Gathered:
         )
 
 
-def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
+def _all_buckets(snapshot: IndexState, params: IndexParams, workers: int) -> Iterator[Buckets]:
     """Yield all shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
     ranges = list(key_ranges(bands=params.bands, parts=parts))
@@ -264,7 +264,7 @@ def _holding(buckets: Buckets, new: Ids) -> Buckets:
 
 
 def _buckets_of(
-    snapshot: Snapshot, params: IndexParams, new: Ids, row_source: RowSource, workers: int
+    snapshot: IndexState, params: IndexParams, new: Ids, row_source: RowSource, workers: int
 ) -> Iterator[Buckets]:
     """Yield the shared buckets that hold one of some signatures, looked up some at a time.
 
@@ -272,7 +272,7 @@ def _buckets_of(
     """
     step = min(_PROBE_SIGNATURES, max(1, _PROBE_BYTES // params.row_bytes))
 
-    def read(reader: Snapshot, start: int) -> Buckets:
+    def read(reader: IndexState, start: int) -> Buckets:
         rows = row_source(reader, new[start : start + step])
         keys = bucket_keys(rows, **params.cut)
         found = reader.postings.shared_of(distinct(keys.reshape(-1)))
@@ -287,8 +287,8 @@ def _buckets_of(
 
 
 def _read_ahead(
-    snapshot: Snapshot,
-    read: Callable[[Snapshot, _Part], Buckets],
+    snapshot: IndexState,
+    read: Callable[[IndexState, _Part], Buckets],
     parts: Iterable[_Part],
     workers: int,
 ) -> Iterator[Buckets]:
@@ -299,7 +299,7 @@ def _read_ahead(
     """
     are_all_readers = workers > 1 and snapshot.postings.are_frozen
     with snapshot.twins(workers if are_all_readers else workers - 1) as twins:
-        idle: SimpleQueue[Snapshot] = SimpleQueue()
+        idle: SimpleQueue[IndexState] = SimpleQueue()
         for each in twins or [snapshot]:
             idle.put(each)
 
@@ -378,7 +378,7 @@ def _count_new(buckets: Buckets, new: Ids | None) -> Ids:
 
 
 def _linked(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     params: IndexParams,
     hot: Buckets,
     new: Ids | None,

@@ -27,7 +27,7 @@ from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
 from lshdb.storage.rows.edges import Edges
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, size_of_body
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
 
 __all__ = ["ExactLevels", "LevelsAcross", "check_exactly", "levels_between"]
@@ -132,7 +132,7 @@ class LevelsAcross:
 
     Parameters
     ----------
-    here, there : Snapshot
+    here, there : IndexState
         Their texts are stored.
     family : SetFamily
         Of the parameters of both.
@@ -180,13 +180,13 @@ class LevelsAcross:
 
 
 def levels_between(
-    snapshot: Snapshot, family: Family, *, most_bytes: int, workers: int = 1
+    snapshot: IndexState, family: Family, *, most_bytes: int, workers: int = 1
 ) -> ExactLevels:
     """Return how the pairs of an index are compared.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Its texts, or vectors, are stored.
     family : Family
         Of the same parameters.
@@ -203,7 +203,7 @@ def levels_between(
 class _PointLevels(ExactLevels):
     """Levels of points of any family."""
 
-    def __init__(self, snapshot: Snapshot, family: Family, most_bytes: int) -> None:
+    def __init__(self, snapshot: IndexState, family: Family, most_bytes: int) -> None:
         self._points = points_of(snapshot, family, most_bytes=most_bytes)
         self._family = family
 

@@ -40,8 +40,8 @@ from lshdb.search.verification import estimate, level_of, rows_among
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.bands.postings import Buckets
-from lshdb.storage.rows.edges import Edges, EdgeState, EdgeTables
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.rows.edges import Edges, EdgeState
+from lshdb.storage.transactions.index_state import EdgeReader, IndexState
 from lshdb.storage.transactions.store import Store
 
 __all__ = [
@@ -174,7 +174,7 @@ class DocumentCounts:
     new: Ids
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, since: int | None = None) -> DocumentCounts:
+    def of(cls, snapshot: IndexState, *, since: int | None = None) -> DocumentCounts:
         """Count the documents of an index; with ``since``, those from that batch on are new."""
         with_document = np.ones(snapshot.n_signatures, dtype=np.int64)
         with_document[snapshot.edges.dead()] = 0
@@ -237,13 +237,13 @@ class PairFrame:
 
 
 def survey(
-    snapshot: Snapshot, *, bands: int, above: int = 1, large: PairFrame | None = None
+    snapshot: IndexState, *, bands: int, above: int = 1, large: PairFrame | None = None
 ) -> Iterator[Buckets]:
     """Yield all buckets of more than ``above`` living signatures, in one pass over the postings.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     bands : int
     above : int
     large : PairFrame, optional
@@ -260,7 +260,7 @@ def survey(
 
 
 def lost_by(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     left_out: LeftOut,
     large: PairFrame,
@@ -306,25 +306,25 @@ def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Los
 
 
 def stored_loss(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     state: EdgeState,
     *,
     threshold: float,
-    tables: EdgeTables | None = None,
+    tables: EdgeReader | None = None,
     seed: int = 0,
 ) -> Loss | None:
     """Estimate the pairs that are missing because large buckets were joined through leaders.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     family : Family
     state : EdgeState
         State of those pairs; later documents are ignored.
     threshold : float
         At least that of the state.
-    tables : EdgeTables, optional
+    tables : EdgeReader, optional
         Tables of the pairs, if they are not committed yet.
     seed : int
 
@@ -355,26 +355,26 @@ def stored_loss(
 
 
 def estimate_pairs(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     frame: PairFrame,
     *,
     threshold: float,
     method: str,
-    found_by: EdgeTables | str,
+    found_by: EdgeReader | str,
     seed: int = 0,
 ) -> PairCount | None:
     """Estimate the pairs of documents at the threshold in some buckets that are not found.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     family : Family
     frame : PairFrame
         The buckets.
     threshold : float
     method : {"none", "signature", "exact"}
-    found_by : EdgeTables or {"another bucket", "nothing"}
+    found_by : EdgeReader or {"another bucket", "nothing"}
         A pair is found if it is stored, or shares a bucket that is not in the frame, or never.
     seed : int
         Another seed draws other pairs.
@@ -394,12 +394,12 @@ class _LostPairs:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         family: Family,
         frame: PairFrame,
         threshold: float,
         method: str,
-        found_by: EdgeTables | str,
+        found_by: EdgeReader | str,
         seed: int,
     ) -> None:
         self._snapshot = snapshot
@@ -533,7 +533,7 @@ class _LostPairs:
         lost = shared > 0
         if self._found_by == "another bucket":
             lost &= (is_inside == agree).all(axis=1)
-        elif isinstance(self._found_by, EdgeTables):
+        elif not isinstance(self._found_by, str):
             lost &= ~self._found_by.contain(left[keep], right[keep], self._threshold)
         mask = np.zeros(len(left), dtype=bool)
         mask[keep[lost]] = True

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.handle import Listing
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.storage.transactions.store import Store
 
 __all__ = ["LINES", "Pair", "PairColumns", "PairListing", "SignaturePairs", "columns_of"]
@@ -161,7 +161,7 @@ class SignaturePairs(Protocol):
 class _Documents:
     """The documents of some signatures, in order of signature and of age."""
 
-    def __init__(self, snapshot: Snapshot, signature_ids: Ids) -> None:
+    def __init__(self, snapshot: IndexState, signature_ids: Ids) -> None:
         self._signatures, self.doc_ids, self.batches, self.keys = snapshot.document_columns(
             distinct(signature_ids).tolist()
         )
@@ -173,11 +173,11 @@ class _Documents:
 
 
 def columns_of(
-    here: Snapshot,
+    here: IndexState,
     pairs: SignaturePairs,
     method: str,
     *,
-    beside: Snapshot | None = None,
+    beside: IndexState | None = None,
     since: int | None = None,
     is_distance: bool = False,
 ) -> Iterator[PairColumns]:
@@ -185,10 +185,10 @@ def columns_of(
 
     Parameters
     ----------
-    here : Snapshot
+    here : IndexState
     pairs : SignaturePairs
     method : str
-    beside : Snapshot, optional
+    beside : IndexState, optional
         The signatures on the right are those of this state, and a pair keeps its order. Without it
         both are of ``here``, and the older document of a pair comes first.
     since : int, optional

@@ -66,8 +66,7 @@ from lshdb.signatures.banding import (
 )
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges
-from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 from lshdb.threads import choose_workers, work_ahead
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class PairSearch(PairListing):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         *,
@@ -152,7 +151,7 @@ class PairSearch(PairListing):
         self.left_out = LeftOut(self._most)
         self.lost: PairCount | None = None
 
-    def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
+    def _columns(self, store: OpenIndex, family: Family) -> Generator[PairColumns]:
         """Yield the pairs of one state, then work out what was lost."""
         level, most = level_of(store.params, self._threshold), self._most
         self.lost, self.left_out, self.newest_batch = None, LeftOut(most), None
@@ -213,7 +212,7 @@ class PairSearch(PairListing):
                 self._n_found, self.lost = n_found, lost
             self.newest_batch = snapshot.newest_batch()
 
-    def _wanted(self, snapshot: Snapshot, found: PairColumns) -> PairColumns:
+    def _wanted(self, snapshot: IndexState, found: PairColumns) -> PairColumns:
         """Return the pairs that the question asks for."""
         below, between, agreement = self._below, self._between, self._agreement
         if below is None and between is None and agreement is None:
@@ -299,7 +298,7 @@ class _Between:
 
 
 def find_pairs(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     *,
     threshold: float,
@@ -315,7 +314,7 @@ def find_pairs(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Open for as long as the iteration lasts.
     family : Family
     threshold : float
@@ -355,7 +354,7 @@ def find_pairs(
 
 
 def _copies(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     since: int | None,
     new: NDArray[np.int64] | None,
     most: int | None,
@@ -403,12 +402,12 @@ class HotBuckets:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
     params : IndexParams
     most : int
     """
 
-    def __init__(self, snapshot: Snapshot, params: IndexParams, most: int) -> None:
+    def __init__(self, snapshot: IndexState, params: IndexParams, most: int) -> None:
         self._snapshot = snapshot
         self._params = params
         self._most = most
@@ -470,7 +469,7 @@ _DECIDED_A_SIGNATURE = 64
 
 
 def find_links(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     *,
     threshold: float,
@@ -486,7 +485,7 @@ def find_links(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         Open for as long as the iteration lasts.
     family : Family
     threshold : float
@@ -519,7 +518,7 @@ def find_links(
 
 
 def find_candidates(
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     *,
     threshold: float,
@@ -564,7 +563,7 @@ def find_candidates(
     yield from (links for links in found if len(links))
 
 
-def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:
+def _row_source(snapshot: IndexState, family: Family, new: Ids) -> RowSource | None:
     """Return where rows of new signatures come from; None if reading all postings is best."""
     if snapshot.has_signatures:
         signatures = snapshot.signatures
@@ -575,7 +574,7 @@ def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | Non
 
 
 def _by_buckets(
-    snapshot: Snapshot, params: IndexParams, blocks: Iterator[Candidates], memory: int
+    snapshot: IndexState, params: IndexParams, blocks: Iterator[Candidates], memory: int
 ) -> Iterator[Edges]:
     """Turn candidate pairs into single ones, with an estimate from the shared buckets.
 
@@ -601,7 +600,7 @@ class _SignatureCheck:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         params: IndexParams,
         method: str,
         threshold: float,

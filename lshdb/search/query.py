@@ -41,7 +41,8 @@ from lshdb.signatures.family import Family, Point, SignedQuery
 from lshdb.storage.rows.row_reader import Documents
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
-from lshdb.storage.transactions.snapshot import QuerySnapshot, Snapshot
+from lshdb.storage.transactions.index_state import QuerySnapshot
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError

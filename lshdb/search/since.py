@@ -19,7 +19,7 @@ from lshdb.handle import Listing
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.records import Cursor, as_timestamp, timestamp
 from lshdb.storage.transactions.changes import WriteTransaction
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 
@@ -40,7 +40,7 @@ _FORMS = (
 )
 
 
-def check_since(store: Store, since: Since) -> None:
+def check_since(store: OpenIndex, since: Since) -> None:
     """Raise ParameterError if there is no such batch or cursor, or if the form is unknown.
 
     Raises
@@ -52,7 +52,7 @@ def check_since(store: Store, since: Since) -> None:
             first_new_batch(snapshot, since)
 
 
-def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
+def first_new_batch(snapshot: IndexState, since: Since) -> int | None:
     """Return the number of the first new batch, perhaps one past the newest; None for None.
 
     Raises
@@ -80,7 +80,7 @@ def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
     return since
 
 
-def _cursor(snapshot: Snapshot, name: str) -> Cursor:
+def _cursor(snapshot: IndexState, name: str) -> Cursor:
     cursors = {cursor.name: cursor for cursor in snapshot.cursors()}
     if name not in cursors:
         existing = f"; there are {', '.join(cursors)}" if cursors else ""

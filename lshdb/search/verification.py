@@ -52,8 +52,7 @@ from lshdb.params.index_params import IndexParams, check_threshold
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.rows.row_reader import Documents
-from lshdb.storage.transactions.snapshot import QuerySnapshot
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import OpenIndex, RowsAndTexts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -221,7 +220,7 @@ def level_of(params: IndexParams, threshold: float | None) -> float:
     return params.curve.level(float(threshold))
 
 
-def asked_level(store: Store, threshold: float | None, verify: str | None = None) -> float:
+def asked_level(store: OpenIndex, threshold: float | None, verify: str | None = None) -> float:
     """Return the level of a caller's threshold, and warn if it is beyond the index's own.
 
     The index finds such pairs less often than it promises. There is no warning if candidates are
@@ -244,13 +243,13 @@ def warn_beyond(params: IndexParams, level: float) -> None:
 
 
 def below_level(
-    store: Store, below: float | None, *, level: float, verify: str | None = None
+    store: OpenIndex, below: float | None, *, level: float, verify: str | None = None
 ) -> float | None:
     """Return the level that answers must stay below; None if a caller gave none.
 
     Parameters
     ----------
-    store : Store
+    store : OpenIndex
     below : float or None
         A similarity, or for a distance metric a distance, 0 included: answers are farther than it.
     level : float
@@ -284,14 +283,14 @@ def below_level(
     return most
 
 
-def _is_unverified(store: Store, verify: str | None) -> bool:
+def _is_unverified(store: OpenIndex, verify: str | None) -> bool:
     """Return whether candidates are taken as they are."""
     if verify is None and not store.params.keeps_texts:  # by files that may be elsewhere
         return not has_signatures(store)
     return verify == "none"
 
 
-def has_signatures(store: Store) -> bool:
+def has_signatures(store: OpenIndex) -> bool:
     """Return whether the signature file is on this host."""
     with store.reading() as snapshot:
         return snapshot.has_signatures
@@ -391,13 +390,13 @@ _TEXTS = 64
 
 
 def signed_anew(
-    snapshot: QuerySnapshot, family: Family, signature_ids: NDArray[np.int64]
+    snapshot: RowsAndTexts, family: Family, signature_ids: NDArray[np.int64]
 ) -> NDArray[np.uint16]:
     """Return the rows of some signatures, from the texts of documents that have them.
 
     Parameters
     ----------
-    snapshot : QuerySnapshot
+    snapshot : RowsAndTexts
     family : Family
         Of an index with stored texts.
     signature_ids : ndarray of int64, shape (n,)
@@ -423,13 +422,13 @@ def signed_anew(
 
 
 def rows_among(
-    snapshot: QuerySnapshot, family: Family, ids: NDArray[np.int64]
+    snapshot: RowsAndTexts, family: Family, ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return distinct rows of signatures, and the place of each id; signed anew if none are here.
 
     Parameters
     ----------
-    snapshot : QuerySnapshot
+    snapshot : RowsAndTexts
     family : Family
     ids : ndarray of int64
         Repeated or not.
@@ -480,12 +479,12 @@ class Points(ABC):
         return family.levels([point] * len(ids), [points_of[signature_id] for signature_id in ids])
 
 
-def points_of(snapshot: QuerySnapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
+def points_of(snapshot: RowsAndTexts, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
     """Return the points of an index.
 
     Parameters
     ----------
-    snapshot : QuerySnapshot
+    snapshot : RowsAndTexts
         Its texts, or vectors, are stored.
     family : Family
         Of the same parameters.
@@ -500,7 +499,7 @@ def points_of(snapshot: QuerySnapshot, family: Family, *, most_bytes: int = _CAC
 class VectorPoints(Points):
     """Rows of the vector file, read as they are asked for."""
 
-    def __init__(self, snapshot: QuerySnapshot) -> None:
+    def __init__(self, snapshot: RowsAndTexts) -> None:
         self._snapshot = snapshot
 
     def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
@@ -523,7 +522,7 @@ class TextPoints(Points):
 
     Parameters
     ----------
-    snapshot : QuerySnapshot
+    snapshot : RowsAndTexts
     family : Family
         Of the same parameters.
     most_bytes : int
@@ -532,7 +531,7 @@ class TextPoints(Points):
 
     def __init__(
         self,
-        snapshot: QuerySnapshot,
+        snapshot: RowsAndTexts,
         family: Family,
         *,
         most_bytes: int = _CACHE_BYTES,

@@ -63,7 +63,8 @@ class Postings:
 
     Parameters
     ----------
-    table : BandTable
+    table : BandTable or None
+        Answers where orders do not; None for an index without SQL, whose orders answer or fail.
     n_signatures : int
         Postings may name signatures below this number.
     cover : Cover, optional
@@ -74,13 +75,13 @@ class Postings:
 
     def __init__(
         self,
-        table: BandTable,
+        table: BandTable | None,
         n_signatures: int,
         *,
         cover: Cover | None = None,
         on_failure: Callable[[Cover, Exception], None] | None = None,
     ) -> None:
-        self._table = table
+        self._sql = table
         self._n_signatures = n_signatures
         self._cover = cover
         self._on_failure = on_failure
@@ -89,6 +90,14 @@ class Postings:
     def are_frozen(self) -> bool:
         """Whether frozen orders answer, as far as is known: without SQL."""
         return self._cover is not None
+
+    @property
+    def _table(self) -> BandTable:
+        if self._sql is None:
+            raise DamageError(
+                "a temporary file is not what was written", hint="ask again, with another TMPDIR"
+            )
+        return self._sql
 
     def _by_orders(self, ask: Callable[[Cover], _Result]) -> _Result | None:
         """Ask the frozen orders; None where there are none, or they failed."""

@@ -54,7 +54,9 @@ class DamagedOrderError(ValueError):
 class CommittedRows(Protocol):
     """The rows of one state of an index; a snapshot has them."""
 
-    n_signatures: int
+    @property
+    def n_signatures(self) -> int:
+        """How many there are."""
 
     @property
     def generation(self) -> Generation:

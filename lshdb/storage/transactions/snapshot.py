@@ -19,7 +19,7 @@ import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError, LshdbWarning, warn_caller
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from lshdb.storage.rows.edges import EdgeTables
 
-__all__ = ["BucketSnapshot", "QuerySnapshot", "Snapshot", "verified_rows"]
+__all__ = ["BucketSnapshot", "Snapshot", "verified_rows"]
 
 Ids: TypeAlias = "NDArray[np.int64]"
 StoredText = str | list[str] | frozenset[str]
@@ -694,49 +694,6 @@ def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
             "committed",
             hint="run lshdb check; restore the index from a copy",
         )
-
-
-class QuerySnapshot(Protocol):
-    """The part of one state of an index that a query needs."""
-
-    @property
-    def has_signatures(self) -> bool:
-        """Whether the row files are here and not on another host."""
-
-    @property
-    def signatures(self) -> FileRows:
-        """The committed signature rows."""
-
-    @property
-    def vectors(self) -> FileRows:
-        """The committed rows of the vector file, where vectors are kept."""
-
-    def members(self, keys: bytes | bytearray) -> bytes:
-        """Return the same as :meth:`members_of` for one query, native int64 as bytes."""
-
-    def members_of(self, keys: Ids) -> Iterator[Ids]:
-        """Return for each query the signatures in its buckets, unordered, once per bucket.
-
-        Parameters
-        ----------
-        keys : ndarray of int64, shape (n, bands)
-            The bucket keys of a query in each row.
-        """
-
-    def documents_of_signatures(self, signature_ids: Iterable[int]) -> Documents:
-        """(doc_id, key, batch_id) of every document with one of the signatures, by signature."""
-
-    def bodies_of_signatures(
-        self, signature_ids: Sequence[int], documents: Documents | None = None
-    ) -> Iterator[tuple[int, StoredText]]:
-        """One body for each signature that a document has: (signature_id, body).
-
-        Parameters
-        ----------
-        signature_ids : sequence of int
-        documents : dict, optional
-            Their documents, if they have been looked up.
-        """
 
 
 class BucketSnapshot:

@@ -53,7 +53,8 @@ from lshdb.storage.rowfiles.layouts import described_layouts
 from lshdb.storage.tables.bodies import BodyCodec
 from lshdb.storage.transactions.consistency import agreed_params, state_is_sound
 from lshdb.storage.transactions.diagnosis import damage_behind
-from lshdb.storage.transactions.snapshot import BucketSnapshot, QuerySnapshot, Snapshot
+from lshdb.storage.transactions.index_state import QuerySnapshot
+from lshdb.storage.transactions.snapshot import BucketSnapshot, Snapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -480,6 +481,10 @@ class Store:
     def path(self) -> Path:
         """The index directory, also before the first commit."""
         return self.directory.path if self.creation is None else self.creation.path
+
+    def refuse_inside(self, path: Path) -> None:
+        """Raise ParameterError for a path inside the index."""
+        self.directory.refuse_inside(path)
 
     # Reading
 
