@@ -37,7 +37,7 @@ class MendedTimes:
 def mend_times(store: Store, _: Family, *, lock_timeout: float) -> MendedTimes:
     """Date what is later than now; see :meth:`lshdb.Index.mend_times`."""
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
-        return writer.run(_mend)
+        return writer.commit(_mend)
 
 
 def _mend(transaction: WriteTransaction) -> MendedTimes:
