@@ -388,6 +388,11 @@ def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
             for doc_id, copy, _ in snapshot.documents_of_signature(document.signature_id)
             if doc_id != document.doc_id
         )
+    if not all(isinstance(copy, str) for copy in copies):
+        raise DamageError(
+            f"the key of a copy of {key!r} is no text",
+            hint="run lshdb check, and then lshdb check --repair",
+        )
     body = snapshot.body(document.doc_id)
     if params.keeps_vectors:
         (body,) = snapshot.vectors.of_documents([document.signature_id])

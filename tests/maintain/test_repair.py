@@ -183,6 +183,36 @@ def test_what_is_lost_is_named_and_can_be_put_back(
 
 
 @pytest.mark.sqlite("pages of its file")
+@pytest.mark.sqlite("any value in any column")
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("batch_id", 10**7 + 1), ("batch_id", -1), ("batch_id", "a"), ("key", b"\0\xff"),
+        ("content_hash", b"\0"), ("content_hash", bytes(10**5)), ("content_hash", "abc"),
+        ("body_hash", 5), ("n_chars", b"x"), ("source", 5), ("last_seen_at", 5.5),
+    ],
+)  # fmt: skip
+def test_a_row_that_cannot_be_is_damage_whatever_its_checksum(
+    path: Path, column: str, value: object
+) -> None:
+    """A stranger writes that, too. Batches before a number that none has are not worked out."""
+    with raw(path) as execute:
+        found = execute("SELECT * FROM document WHERE key = 'f001-1'")
+        row = list(found.fetchone())
+        row[[each[0] for each in found.description].index(column)] = value
+        execute(
+            f"UPDATE document SET {column} = ?, checksum = ? WHERE key = 'f001-1'",
+            (value, row_checksum(row[:-1])),
+        )
+    with Index.open(path) as index:
+        assert any(one.where.startswith("table document, ") for one in index.check())
+    result = Index.repair(path)
+    assert len(result.lost) == 1 and result.quarantine is not None
+    with Index.open(path) as index:
+        assert index.check() == [] and result.documents == len(index) == len(CORPUS) + 2
+
+
+@pytest.mark.sqlite("pages of its file")
 @pytest.mark.parametrize("number", [10**7 + 1, -1])
 def test_a_batch_that_cannot_be_is_not_worked_out(path: Path, number: int) -> None:
     """Nor are all those before it; whoever wrote its number wrote the checksum, too."""

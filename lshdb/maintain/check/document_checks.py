@@ -12,7 +12,7 @@ structure of the database.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
-from lshdb.storage.tables.records import MOST_DOC_ID, row_checksum
+from lshdb.storage.tables.records import MOST_DOC_ID, is_document, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
@@ -48,7 +48,7 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield rows of the large tables whose checksum is not that of their values."""
-    for row, what in _changed(snapshot.stream("SELECT * FROM document")):
+    for row, what in _changed(snapshot.stream("SELECT * FROM document"), is_document):
         yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
     for row, what in _changed(snapshot.stream("SELECT * FROM edge")):
         yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
@@ -61,12 +61,20 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
 
 
-def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
-    """Yield the rows whose checksum, the last column, is not that of their values, and say so."""
+def _changed(
+    rows: Iterable[Sequence[Any]], may_be: Callable[[Sequence[Any]], bool] = lambda values: True
+) -> Iterator[tuple[Sequence[Any], str]]:
+    """Yield the rows whose checksum, the last column, is not that of their values, and say so.
+
+    And those whose values cannot be, although they have their checksum.
+    """
     for row in rows:
-        checksum = row_checksum(row[:-1])
+        values = row[:-1]
+        checksum = row_checksum(values)
         if checksum != row[-1]:
             yield row, f"CRC-32 of its values is {checksum:08x}; expected {row[-1]:08x}"
+        elif not may_be(values):
+            yield row, "has values of types or lengths that are not written"
 
 
 def document_findings(

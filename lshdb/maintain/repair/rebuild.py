@@ -36,6 +36,7 @@ from lshdb.storage.tables.records import (
     BATCH_COLUMNS,
     DOCUMENT_COLUMNS,
     StoredDocument,
+    is_document,
     row_checksum,
     timestamp,
     with_checksums,
@@ -309,7 +310,11 @@ class Rebuild:
             return StoredDocument(*row[:-1])
         doc_id, values, checksum = row[0], row[:-1], row[-1]
         document = self.evidence.proved(values, checksum, self._keys.get(doc_id), text)
-        if document is not None and self.history.has(document.batch_id):
+        if (
+            document is not None
+            and is_document(document.values())
+            and self.history.has(document.batch_id)
+        ):
             self._keys.pop(doc_id, None)
             return document
         columns = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
@@ -430,8 +435,12 @@ class Rebuild:
 
 
 def _is_proved(row: Row) -> bool:
-    batch_id = row[_DOCUMENT_COLUMNS.index("batch_id")]
-    return bool(row_checksum(row[:-1]) == row[-1]) and _may_be_batch(batch_id)
+    *values, checksum = row
+    return (
+        row_checksum(values) == checksum
+        and is_document(values)
+        and _may_be_batch(values[_DOCUMENT_COLUMNS.index("batch_id")])
+    )
 
 
 def _may_be_batch(number: object) -> bool:

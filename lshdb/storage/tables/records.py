@@ -38,6 +38,7 @@ __all__ = [
     "WholeDocument",
     "as_timestamp",
     "chunks",
+    "is_document",
     "may_be_key",
     "require_checksums",
     "row_checksum",
@@ -157,6 +158,24 @@ class StoredDocument:
 
 
 _VALUES = operator.attrgetter(*(field.name for field in fields(StoredDocument)))
+
+
+_DOCUMENT_TYPES = {
+    (int, str, signature_id, bytes, bytes, int, int, str, int, str, str, n_unassigned)
+    for signature_id in (int, type(None))
+    for n_unassigned in (int, type(None))
+}
+_HASH_BYTES = 16
+
+
+def is_document(values: Sequence[Any]) -> bool:
+    """Return whether the values of a row of ``document`` are of the types that are written.
+
+    SQLite stores any value in any column, and a stranger can give a row its right checksum.
+    """
+    if tuple(map(type, values)) not in _DOCUMENT_TYPES:
+        return False
+    return len(values[3]) == len(values[4]) == _HASH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
