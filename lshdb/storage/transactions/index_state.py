@@ -225,7 +225,7 @@ class IndexState(RowsAndTexts, Protocol):
     def last_add(self) -> int:
         """Return the first batch of the newest add that changed something; 1 if there is none."""
 
-    def batch_from(self, moment: str) -> int:
+    def batch_from(self, moment: str, now: str) -> int:
         """Return the first batch that began at a time or later; one past the newest if none did."""
 
     def cursors(self) -> list[Cursor]:
