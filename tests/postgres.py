@@ -142,6 +142,8 @@ class PostgresServer:
     ----------
     settings : mapping, optional
         Of ``postgresql.conf``, over those that all servers of the tests have.
+    primary : PostgresServer, optional
+        It is a standby of this server, and reads what that commits.
 
     Raises
     ------
@@ -149,7 +151,12 @@ class PostgresServer:
         If it cannot be made; nothing is left of it then.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        primary: PostgresServer | None = None,
+    ) -> None:
         self._account = _account()
         source = programs()
         self.directory = _make_directory(for_others=bool(self._account))
@@ -163,7 +170,11 @@ class PostgresServer:
             self._programs = _copy_programs(source, self.directory) if self._account else source
             if self._account:
                 _give(self.directory, self._account)
-            self._make_data({**SETTINGS, "unix_socket_directories": str(self.directory)})
+            if primary is None:
+                self._make_data()
+            else:
+                self._copy_data(primary)
+            self._configure({**SETTINGS, "unix_socket_directories": str(self.directory)})
             self._configure(settings or {})
             self.start()
         except BaseException:
@@ -211,10 +222,13 @@ class PostgresServer:
     def _data(self) -> tuple[str, str]:
         return "-D", str(self.directory / "data")
 
-    def _make_data(self, settings: Mapping[str, str]) -> None:
+    def _make_data(self) -> None:
         self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8",
                   "--no-locale", "--no-sync", "--no-instructions", *self._data)  # fmt: skip
-        self._configure(settings)
+
+    def _copy_data(self, primary: PostgresServer) -> None:
+        self._run("pg_basebackup", f"--dbname={primary.url.psycopg}", "--write-recovery-conf",
+                  "--checkpoint=fast", "--no-sync", *self._data)  # fmt: skip
 
     def _configure(self, settings: Mapping[str, str]) -> None:
         with (self.directory / "data" / "postgresql.conf").open("a") as file:

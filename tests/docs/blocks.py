@@ -7,6 +7,9 @@ A block of a language in ``RUN`` has a comment above it that says what becomes o
     one name on a page share a folder. ``...`` stands for anything within a line.
 ``<!-- session in postgres: NAME -->``
     The same, with a service file ``press`` and a schema of its own.
+``<!-- session with a standby: NAME -->``
+    The same, with the services ``press``, ``standby`` and ``spare``: a server, its standby, and
+    another server.
 ``<!-- python: NAME -->``
     Run as it stands; blocks of one name on a page share their names and a folder. What it prints
     is the block under ``<!-- output -->`` that follows; without one it prints nothing.
@@ -34,6 +37,7 @@ RUN = {"console", "python", "pycon", "sql"}
 KINDS = {
     "session",
     "session in postgres",
+    "session with a standby",
     "python",
     "python with spark",
     "sql",

@@ -21,7 +21,7 @@ from lshdb.cli._group import cli
 from tests.cli.conftest import environment
 from tests.conftest import family_corpus
 from tests.docs.blocks import KINDS, PAGES, ROOT, RUN, Block, blocks, groups
-from tests.postgres import PostgresUrl
+from tests.postgres import PostgresServer, PostgresUrl, programs
 
 ALL = [found for path in PAGES for found in blocks(path)]
 
@@ -145,6 +145,40 @@ def test_session_in_postgres(
         (schema,) = set(re.findall(r"--schema (\w+)", part.text))
         session = part.text.replace(schema, postgres_schema)
         hold_session(session, tmp_path, program, PGSERVICEFILE=str(tmp_path / "services"))
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Iterator[Path]:
+    """A service file of a server, its standby and another server; psql and the like for the shell.
+
+    They are of a version for these servers, which those of the system may not be.
+    """
+    for name in ("psql", "pg_dump", "pg_restore"):
+        (program / name).write_text(f'#!/bin/sh\nexec "{programs() / name}" "$@"\n')
+        (program / name).chmod(0o755)
+    with contextlib.ExitStack() as running:
+
+        def start(primary: PostgresServer | None = None) -> PostgresServer:
+            server = PostgresServer(primary=primary)
+            running.callback(server.remove)
+            return server
+
+        primary = start()
+        servers = {"press": primary, "standby": start(primary), "spare": start()}
+        lines = []
+        for name, server in servers.items():
+            lines += [f"[{name}]", "user=postgres", "dbname=postgres", f"host={server.directory}"]
+        file = tmp_path_factory.mktemp("services") / "services"
+        file.write_text("\n".join([*lines, ""]))
+        yield file
+
+
+@pytest.mark.parametrize("found", list(groups("session with a standby")), ids=named)
+def test_session_with_a_standby(
+    found: list[Block], tmp_path: Path, program: Path, services: Path
+) -> None:
+    for part in found:
+        hold_session(part.text, tmp_path, program, PGSERVICEFILE=str(services))
 
 
 # Python
