@@ -98,6 +98,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.passages import Passage as Passage
     from lshdb.search.passages import PassageSearch as PassageSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
+    from lshdb.search.query_blocks import HitColumns as HitColumns
     from lshdb.search.sql import SqlResult as SqlResult
     from lshdb.search.verification import Hit as Hit
     from lshdb.search.verification import Hits as Hits
@@ -158,6 +159,7 @@ _HOMES = {
     "search.pairs": "PairSearch",
     "search.passages": "Passage PassageSearch",
     "search.query": "QueryAnswers",
+    "search.query_blocks": "HitColumns",
     "search.sql": "SqlResult",
     "search.verification": "Hit Hits NearestHits",
     "search.vote": "Vote",

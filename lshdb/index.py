@@ -95,9 +95,9 @@ class Index:
 
     Several threads may use one index at once. A query holds Python's global lock for most of its
     time, so threads share about one core: use them to serve requests, not to answer faster. For
-    many queries use :meth:`query_many`, which looks them up together and, with ``workers``, signs
-    them on several cores. To serve requests on all cores, run one process for each core and open
-    the index in each process: an open index does not survive a fork.
+    many queries use :meth:`query_many`, which answers them together, in blocks, and with
+    ``workers`` on several cores. To serve requests on all cores, run one process for each core and
+    open the index in each process: an open index does not survive a fork.
 
     ``len(index)`` counts documents, ``key in index`` looks for one, and iterating gives all keys.
     You can iterate the results of :meth:`pairs`, :meth:`clusters`, :meth:`dedup`, :meth:`filter`,
@@ -703,12 +703,15 @@ class Index:
         top, threshold, verify, recall, probe_limit, below, measure
             As for :meth:`query`.
         workers : int or None
-            Threads; None means one per core. One thread answers each query before it reads the
-            next; several read a few hundred ahead. The answers are the same.
+            Threads; None means one per core. Several read a few thousand queries ahead. One thread
+            answers each query before it reads the next, as a pipe needs, unless ``documents`` is a
+            list or a tuple. The answers are the same.
 
         Returns
         -------
         iterator of (str, Hits)
+            Queries are answered in blocks of up to 1,024, in arrays. Its method ``columns()`` gives
+            these as they are (:class:`~lshdb.HitColumns`), which takes less time.
 
         Raises
         ------

@@ -1,8 +1,7 @@
 /* The Python interface of orders.c. */
 
-#include "binding.h"
+#include "bind_orders.h"
 #include "bucket_layout.h"
-#include "orders.h"
 
 enum { HEARD_EACH = 256 };
 
@@ -37,15 +36,7 @@ static PyObject *py_sort_orders(PyObject *module, PyObject *args)
     return undone ? say_why(undone) : Py_NewRef(Py_None);
 }
 
-/* Orders as a caller gives them: tuples (source, n, n_orders, first), a source being a buffer or the
-   descriptor of a file. */
-typedef struct {
-    Order *orders;
-    Py_buffer *buffers;
-    Py_ssize_t n;
-} Given;
-
-static void let_go(Given *given)
+void let_go(Given *given)
 {
     for (Py_ssize_t i = 0; i < given->n && given->buffers; i++)
         PyBuffer_Release(&given->buffers[i]);
@@ -87,7 +78,7 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
     return is_length(buffer, (Py_ssize_t)order_bytes(order), 1, "an order");
 }
 
-static int take_orders(PyObject *list, Given *given)
+int take_orders(PyObject *list, Given *given)
 {
     if (!PyList_Check(list)) {
         PyErr_SetString(PyExc_TypeError, "orders is not a list");
@@ -113,7 +104,7 @@ static int take_orders(PyObject *list, Given *given)
     return 1;
 }
 
-static PyObject *say_failure(int failure)
+PyObject *say_failure(int failure)
 {
     if (failure == ORDER_UNREADABLE)
         return PyErr_SetFromErrno(PyExc_OSError);

@@ -52,8 +52,6 @@ typedef struct {
     size_t n, room;
 } Answer;
 
-enum { ROW_OUTSIDE = 1 };
-
 static int begin_cache(Cache *cache)
 {
     size_t row_bytes = cache->source.row_words * sizeof *cache->words;

@@ -109,19 +109,76 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* A signature that agrees with the query in a band. */
-typedef struct {
-    int64_t id;
-    int32_t equal, matched;
-} Agreeing;
+static int append_agreeing(AgreeingRows *found, const AgreeingRow *row)
+{
+    if (found->n == found->room) {
+        size_t room = 2 * found->room + 64;
+        AgreeingRow *moved = realloc(found->rows, room * sizeof *moved);
+        if (!moved)
+            return WORK_MEMORY;
+        found->rows = moved;
+        found->room = room;
+    }
+    found->rows[found->n++] = *row;
+    return WORK_DONE;
+}
+
+/* Most queries have a few tens of candidates. */
+static void sort_numbers(int64_t *numbers, size_t n)
+{
+    if (n > 64) {
+        qsort(numbers, n, sizeof *numbers, by_number);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        int64_t number = numbers[i];
+        size_t j = i;
+        for (; j && numbers[j - 1] > number; j--)
+            numbers[j] = numbers[j - 1];
+        numbers[j] = number;
+    }
+}
+
+int compare_candidates(const Comparing *job, int64_t query, const uint16_t *row, int64_t *ids,
+                       size_t n, AgreeingRows *found, const Listener *listener)
+{
+    const Rows *rows = &job->rows;
+    uint16_t other[MAX_BITS / WORD_BITS];
+    int failure = WORK_DONE;
+    sort_numbers(ids, n);
+    if (n && (ids[0] < 0 || ids[n - 1] >= rows->n))
+        return ROW_OUTSIDE;
+    for (size_t i = 0; i < n && rows->words; i++) /* so that one row does not wait for another */
+        __builtin_prefetch(rows->words + (size_t)ids[i] * rows->row_words);
+    for (size_t i = 0; i < n && !failure; i++) {
+        if (i && ids[i] == ids[i - 1])
+            continue;
+        const uint16_t *there = row_at(rows, ids[i], other, &failure);
+        if (failure)
+            break;
+        AgreeingRow agreeing = {query, ids[i], 0, 0};
+        int32_t equal, matched, first;
+        (job->is_bits ? compare_bits : compare_rows)(job->level, row, there, rows->row_words,
+                                                     job->bands, job->height, &equal, &matched,
+                                                     &first);
+        agreeing.equal = equal;
+        agreeing.matched = matched;
+        if (matched && equal >= job->least)
+            failure = append_agreeing(found, &agreeing);
+        if (!failure && i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(listener))
+            failure = WORK_STOPPED;
+    }
+    return failure;
+}
 
 /* Items are appended, so that nobody sees a list with empty places. */
-static PyObject *as_list(const Agreeing *found, size_t n)
+static PyObject *as_list(const AgreeingRows *found)
 {
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; i < n && list; i++) {
-        PyObject *item = Py_BuildValue("Lii", (long long)found[i].id, (int)found[i].equal,
-                                       (int)found[i].matched);
+    for (size_t i = 0; i < found->n && list; i++) {
+        const AgreeingRow *row = &found->rows[i];
+        PyObject *item =
+            Py_BuildValue("Lii", (long long)row->id, (int)row->equal, (int)row->matched);
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -132,6 +189,10 @@ static PyObject *as_list(const Agreeing *found, size_t n)
 PyObject *say_row(int failure, int reason)
 {
     errno = reason;
+    if (failure == ROW_OUTSIDE) {
+        PyErr_SetString(PyExc_IndexError, "a row is outside the rows");
+        return NULL;
+    }
     if (failure == ROW_UNREADABLE)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (failure == ROW_MISSING) {
@@ -186,53 +247,28 @@ static PyObject *py_compare_found(PyObject *module, PyObject *args)
     size_t n = (size_t)ids.len / 8;
     if (!is_length(&row, words, WORD_BYTES, "row") || !is_length(&ids, ids.len / 8, 8, "ids"))
         return NULL;
-    Rows rows = {NULL, -1, offset, n_rows, (size_t)words};
-    if (!take_source(source, &rows, &held))
+    Comparing job = {{NULL, -1, offset, n_rows, (size_t)words},
+                     level_of(module),
+                     least,
+                     (size_t)bands,
+                     (size_t)height,
+                     is_bits};
+    if (!take_source(source, &job.rows, &held))
         return NULL;
     int64_t *numbers = malloc((n + 1) * sizeof *numbers);
-    Agreeing *found = malloc((n + 1) * sizeof *found);
-    if (!numbers || !found) {
-        free(numbers);
-        free(found);
+    if (!numbers)
         return PyErr_NoMemory();
-    }
     memcpy(numbers, ids.buf, n * sizeof *numbers); /* another thread may change them */
-    const Level *level = level_of(module);
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
-    int failure = 0, reason = 0, outside = 0;
-    size_t n_found = 0;
-    uint16_t other[MAX_BITS / WORD_BITS];
+    AgreeingRows found = {0};
     hearing.released = PyEval_SaveThread();
-    qsort(numbers, n, sizeof *numbers, by_number);
-    if (n)
-        outside = numbers[0] < 0 || numbers[n - 1] >= n_rows;
-    for (size_t i = 0; i < n && !outside && !failure; i++) {
-        if (i && numbers[i] == numbers[i - 1])
-            continue;
-        const uint16_t *there = row_at(&rows, numbers[i], other, &failure);
-        if (failure)
-            break;
-        Agreeing *one = &found[n_found];
-        int32_t first;
-        (is_bits ? compare_bits : compare_rows)(level, row.buf, there, (size_t)words, (size_t)bands,
-                                                (size_t)height, &one->equal, &one->matched, &first);
-        one->id = numbers[i];
-        n_found += one->matched && one->equal >= least;
-        if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(&listener))
-            failure = WORK_STOPPED;
-    }
-    reason = errno;
+    int failure = compare_candidates(&job, 0, row.buf, numbers, n, &found, &listener),
+        reason = errno;
     PyEval_RestoreThread(hearing.released);
-    PyObject *result = NULL;
-    if (outside)
-        PyErr_SetString(PyExc_IndexError, "a row is outside the rows");
-    else if (failure)
-        say_row(failure, reason);
-    else
-        result = as_list(found, n_found);
+    PyObject *result = failure ? say_row(failure, reason) : as_list(&found);
     free(numbers);
-    free(found);
+    free(found.rows);
     return result;
 }
 

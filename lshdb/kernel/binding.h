@@ -22,8 +22,9 @@ typedef struct {
 } State;
 
 /* Functions of the module that other files than module.c hold. */
-extern PyMethodDef line_methods[], order_methods[], pair_methods[], passage_methods[],
-    query_methods[], scan_methods[], set_methods[], sharing_methods[], text_methods[];
+extern PyMethodDef block_methods[], line_methods[], order_methods[], pair_methods[],
+    passage_methods[], query_methods[], scan_methods[], set_methods[], sharing_methods[],
+    text_methods[];
 
 const Level *level_of(PyObject *module);
 

@@ -165,6 +165,21 @@ def compare_found(
     height: int,
     is_bits: bool,
 ) -> list[tuple[int, int, int]]: ...
+def find_agreeing(
+    orders: list[tuple[Buffer | int, int, int, int, int]],
+    limit: int,
+    keys: Buffer,
+    rows: Buffer,
+    most: int,
+    least: int,
+    source: int | Buffer,
+    offset: int,
+    n_rows: int,
+    words: int,
+    bands: int,
+    height: int,
+    is_bits: bool,
+) -> tuple[int, bytes]: ...
 def share_with(
     hashes: Buffer, texts: list[str], unit: int, k: int, bag: bool
 ) -> list[tuple[int, int]]: ...

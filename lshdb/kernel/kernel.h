@@ -23,6 +23,7 @@
        bind_pairs.c the same of candidate pairs
        bind_texts.c the Python interface of whole texts: normalise, hash, sign
        bind_queries.c  the same of one query at a time
+       bind_blocks.c  the same of many
        binding.h    what the files of the Python interface share
        bind_passages.c  the Python interface of passages.c
        bind_orders.c  the Python interface of orders.c

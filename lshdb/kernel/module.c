@@ -571,9 +571,9 @@ static int run_module(PyObject *module)
     State *state = PyModule_GetState(module);
     atomic_init(&state->level, find_level(NULL));
     atomic_init(&state->piece, PIECE);
-    PyMethodDef *const others[] = {line_methods,    order_methods, pair_methods, passage_methods,
-                                   query_methods,   row_methods,   scan_methods, set_methods,
-                                   sharing_methods, text_methods};
+    PyMethodDef *const others[] = {block_methods,   line_methods,    order_methods, pair_methods,
+                                   passage_methods, query_methods,   row_methods,   scan_methods,
+                                   set_methods,     sharing_methods, text_methods};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (PyModule_AddFunctions(module, others[i]))
             return -1;

@@ -6,6 +6,7 @@ it is what stands for the compiled one; the steps are in the files beside it. Wh
 one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 """
 
+from lshdb.kernel.reference_blocks import find_agreeing
 from lshdb.kernel.reference_orders import find_keys, group_keys, pack_cells, sort_orders
 from lshdb.kernel.reference_pages import lay_rows, row_checksums
 from lshdb.kernel.reference_passages import align_words
@@ -51,6 +52,7 @@ __all__ = [
     "compare_texts",
     "count_common",
     "count_in_rows",
+    "find_agreeing",
     "find_keys",
     "find_sharing",
     "group_keys",

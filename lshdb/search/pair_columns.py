@@ -24,7 +24,15 @@ from lshdb.signatures.family import Family
 from lshdb.storage.transactions.index_state import IndexState
 from lshdb.storage.transactions.store import Store
 
-__all__ = ["LINES", "Pair", "PairColumns", "PairListing", "SignaturePairs", "columns_of"]
+__all__ = [
+    "LINES",
+    "Pair",
+    "PairColumns",
+    "PairListing",
+    "SignatureDocuments",
+    "SignaturePairs",
+    "columns_of",
+]
 
 LINES = 4096
 """Pairs of documents in one block, at most."""
@@ -158,7 +166,7 @@ class SignaturePairs(Protocol):
         """Their similarities."""
 
 
-class _Documents:
+class SignatureDocuments:
     """The documents of some signatures, in order of signature and of age."""
 
     def __init__(self, snapshot: IndexState, signature_ids: Ids) -> None:
@@ -207,9 +215,9 @@ def columns_of(
     if not len(pairs.left):
         return
     if beside is None:
-        mine = theirs = _Documents(here, np.concatenate([pairs.left, pairs.right]))
+        mine = theirs = SignatureDocuments(here, np.concatenate([pairs.left, pairs.right]))
     else:
-        mine, theirs = _Documents(here, pairs.left), _Documents(beside, pairs.right)
+        mine, theirs = SignatureDocuments(here, pairs.left), SignatureDocuments(beside, pairs.right)
     (left, n_left), (right, n_right) = mine.of(pairs.left), theirs.of(pairs.right)
     counts = n_left * n_right
     ends = np.cumsum(counts)

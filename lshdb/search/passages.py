@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_flag, check_key, check_whole
-from lshdb.documents import Document
 from lshdb.errors import DamageError, InputError, ParameterError, no_document
 from lshdb.handle import Handle, Listing
 from lshdb.ingest.cut_documents import whole_texts
@@ -29,7 +28,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.alignment import AlignedText, Aligner, Area, Span, merge_blocks
 from lshdb.search.candidates import LeftOut
 from lshdb.search.pairs import find_pairs
-from lshdb.search.query import Wanted, search_documents
+from lshdb.search.query import Wanted
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, check_limits, level_of
 from lshdb.shingling import cut_windows, parse_window_key
@@ -342,12 +341,9 @@ def query_passages(
             raise InputError(f"the text cannot be used as a query: {reason}")
         own = QUERY_KEY if key is None else key
         cuts = cut_windows(text, *window)
-        windows = (
-            Document(str(number), text[start:end]) for number, (start, end) in enumerate(cuts)
-        )
-        searcher = request.searcher(snapshot, family, workers=workers)
+        windows = ((str(number), text[start:end]) for number, (start, end) in enumerate(cuts))
         blocks_of: dict[str, list[Area]] = {}
-        for number, hits in search_documents(searcher, family, windows, workers=workers):
+        for number, hits in request.answers(snapshot, family, windows, workers=workers):
             for hit in hits:
                 place = parse_window_key(hit.key)
                 if place is not None and place.document != key:

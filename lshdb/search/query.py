@@ -13,15 +13,16 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import MEASURES, check_choice, check_items, check_key, check_whole
 from lshdb.arrays import np
 from lshdb.documents import Body, Document, given_document
-from lshdb.errors import InputError, LshdbError, ParameterError, SignaturesElsewhereError
+from lshdb.errors import LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.verification import (
@@ -31,11 +32,12 @@ from lshdb.search.verification import (
     band_levels,
     below_level,
     choose_method,
-    grouped_bodies,
+    contents_of,
     least_equal,
     level_of,
-    missing_text,
+    named_error,
     signed_anew,
+    usable_contents,
 )
 from lshdb.signatures.family import Family, Point, SignedQuery
 from lshdb.storage.rows.row_reader import Documents
@@ -45,13 +47,14 @@ from lshdb.storage.transactions.index_state import QuerySnapshot
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, in_chunks, work_ahead
-from lshdb.tokenizers import UnsplitTextError
 
 if TYPE_CHECKING:
     from lshdb.search.all_texts import AllTextsSearch
     from lshdb.search.nearest import NearestSearch
+    from lshdb.search.query_blocks import HitColumns
 
 __all__ = [
+    "Query",
     "QueryAnswers",
     "Searcher",
     "count_shingles",
@@ -59,6 +62,9 @@ __all__ = [
     "query_points",
     "similarity",
 ]
+
+Query: TypeAlias = tuple[str, Any]
+"""A key, which only names it, and a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,56 @@ class Wanted:
             top=self.top, threshold=self.level, below=self.below, recall=self.recall,
             limit=self.limit, method=choose_method(self.verify, family.params), workers=workers,
         )  # fmt: skip
+
+    def answers(
+        self,
+        snapshot: Snapshot,
+        family: Family,
+        queries: Iterable[Query],
+        *,
+        workers: int,
+        are_there: bool = True,
+    ) -> Iterator[tuple[str, Hits]]:
+        """Yield (query key, answer) for each of many queries, in order.
+
+        An error names its query and comes after the answers before it.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+        family : Family
+        queries : iterable of (str, any)
+            The key and the body of each.
+        workers : int
+            Threads. One answers each query before it takes the next, as a pipe needs, unless all
+            ``are_there``; several take some thousand ahead.
+        are_there : bool
+            Whether taking a query waits for nobody.
+        """
+        if self.is_nearest or (workers == 1 and not are_there):
+            searcher = self.searcher(snapshot, family, workers=workers)
+            yield from search_documents(searcher, family, queries, workers=workers)
+            return
+        with closing(self.answer_blocks(snapshot, family, queries, workers=workers)) as blocks:
+            for columns in blocks:
+                yield from columns.answers()
+
+    def answer_blocks(
+        self, snapshot: Snapshot, family: Family, queries: Iterable[Query], *, workers: int
+    ) -> Generator[HitColumns]:
+        """Yield the answers of many queries by their own buckets, as columns."""
+        from lshdb.search.query_blocks import BlockSearcher, answer_blocks
+
+        searcher = BlockSearcher(
+            family,
+            threshold=family.params.level if self.level is None else self.level,
+            below=self.below,
+            top=self.top,
+            method=choose_method(
+                self.verify, family.params, has_signatures=snapshot.has_signatures
+            ),
+        )
+        return answer_blocks(searcher, snapshot, family, queries, workers=workers)
 
     def bucket_searcher(self, snapshot: QuerySnapshot, family: Family) -> Searcher:
         """Make the searcher that answers from a query's own buckets only.
@@ -229,13 +285,13 @@ def query_index(
         key = check_key("key", key)
         with store.reading() as snapshot:
             return wanted.searcher(snapshot, family).search_document(snapshot.document(key))
-    (query,) = family.sign_queries(_contents(family, [body]))
+    (query,) = family.sign_queries(usable_contents(family, [body]))
     if not query.row or wanted.is_nearest or not store.database.answers_at_once:
         with store.reading() as snapshot:
             return _answers(wanted.searcher(snapshot, family), family, [query])[0]
     is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
     with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
-        return wanted.bucket_searcher(snapshot, family).answer_many([query])[0]
+        return wanted.bucket_searcher(snapshot, family).answer(query)
 
 
 def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
@@ -246,26 +302,18 @@ def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
     InputError
         The index does not accept one of the bodies.
     """
-    return family.points(_contents(family, bodies))
+    return family.points(usable_contents(family, bodies))
 
 
 def similarity(store: Store, family: Family, left: Body, right: Body) -> float:
     """Return the exact level of two bodies; for sets 0 if neither has an element."""
-    return family.compare(*_contents(family, [left, right]))
+    return family.compare(*usable_contents(family, [left, right]))
 
 
 def count_shingles(store: Store, family: Family, body: Body) -> int:
     """Return how many elements the point of a body has."""
-    (query,) = family.sign_queries(_contents(family, [body]))
+    (query,) = family.sign_queries(usable_contents(family, [body]))
     return family.size(query.point)
-
-
-def _contents(family: Family, bodies: Sequence[Any]) -> list[Any]:
-    for body in bodies:
-        reason = family.refusal(body)
-        if reason is not None:
-            raise InputError(f"the query cannot be used: {reason}")
-    return family.contents(bodies)
 
 
 _QUERIES_A_CHUNK = 64
@@ -308,70 +356,112 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
         self._wanted = Wanted.of(store, *self._options)
         self._of = store
 
+    def columns(self) -> Iterator[HitColumns]:
+        """Yield the same answers as columns of some thousand hits, which takes less time.
+
+        Every call asks the question again, as every ``for`` loop does.
+
+        Yields
+        ------
+        HitColumns
+            In the order of the queries.
+
+        Raises
+        ------
+        LshdbError
+            As the loop over answers does.
+        """
+        return itertools.chain.from_iterable(self._parts(self._columns))
+
+    def _columns(self, store: Store, family: Family) -> Iterator[HitColumns]:
+        """Yield the answers from one snapshot as columns."""
+        from lshdb.search.query_blocks import HitColumns
+
+        wanted = self._wanted_of(store)
+        with store.reading() as snapshot:
+            if wanted.is_nearest:
+                method = choose_method(wanted.verify, family.params)
+                is_distance = family.params.kind.is_distance
+                for key, hits in store.while_open(self._answers(snapshot, family, wanted)):
+                    yield HitColumns.of(key, hits, method, is_distance=is_distance)
+            else:
+                yield from store.while_open(
+                    wanted.answer_blocks(snapshot, family, self._queries(), workers=self._workers)
+                )
+
     def _items(self, store: Store, family: Family) -> Iterator[tuple[str, Hits]]:
         """Yield the answers from one snapshot."""
-        wanted = self._wanted if store is self._of else Wanted.of(store, *self._options)
+        wanted = self._wanted_of(store)
         with store.reading() as snapshot:
-            queries = map(_given_query, itertools.count(), callers_items(self._documents))
-            searcher = wanted.searcher(snapshot, family, workers=self._workers)
-            yield from store.while_open(
-                search_documents(searcher, family, queries, workers=self._workers)
-            )
+            yield from store.while_open(self._answers(snapshot, family, wanted))
+
+    def _answers(
+        self, snapshot: Snapshot, family: Family, wanted: Wanted
+    ) -> Iterator[tuple[str, Hits]]:
+        """Yield the answers; only queries that may come from a pipe are answered one by one."""
+        are_there = isinstance(self._documents, list | tuple)
+        return wanted.answers(
+            snapshot, family, self._queries(), workers=self._workers, are_there=are_there
+        )
+
+    def _wanted_of(self, store: Store) -> Wanted:
+        return self._wanted if store is self._of else Wanted.of(store, *self._options)
+
+    def _queries(self) -> Iterator[Query]:
+        return map(_given_query, itertools.count(), callers_items(self._documents))
 
 
-def _given_query(number: int, item: Any) -> Document:
-    """Return a query with its key; the key of a body alone is its position.
+def _given_query(number: int, item: Any) -> Query:
+    """Return the key and the body of a query; the key of a body alone is its position.
 
     A tuple is a key and a body, and so is a list of two items if the first is a string.
     """
+    if type(item) is str:
+        return str(number), item
     is_pair = isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
     if not is_pair and isinstance(item, str | list | AbstractSet | Mapping | np.ndarray):
-        return Document(str(number), item)
-    return given_document(item)
+        return str(number), item
+    document = given_document(item)
+    return document.key, document.body
 
 
 def search_documents(
     searcher: Searcher | NearestSearch | AllTextsSearch,
     family: Family,
-    documents: Iterable[Document],
+    queries: Iterable[Query],
     *,
     workers: int,
 ) -> Iterator[tuple[str, Hits]]:
-    """Yield (query key, answer) for each document, in order.
+    """Yield (query key, answer) for each query, in order.
 
-    One worker answers each document before it takes the next, as a pipe needs. Several take and
-    sign documents ahead, some at a time. The answers are the same. An error names its query and
-    comes after the answers before it.
+    One worker answers each query before it takes the next. Several take and sign queries ahead,
+    some at a time.
     """
 
     def sign(bodies: Sequence[Any]) -> list[SignedQuery]:
-        return family.sign_queries(_contents(family, bodies))
+        return family.sign_queries(usable_contents(family, bodies))
 
-    def work(chunk: list[Document]) -> tuple[list[str], list[SignedQuery], LshdbError | None]:
+    def work(chunk: list[Query]) -> tuple[list[str], list[SignedQuery], LshdbError | None]:
         """Sign queries; up to the first that cannot be, with its error."""
-        keys = [document.key for document in chunk]
-        queries: list[SignedQuery] = []
+        keys = [key for key, _ in chunk]
+        signed: list[SignedQuery] = []
         try:
-            return keys, sign([document.body for document in chunk]), None
+            return keys, sign([body for _, body in chunk]), None
         except LshdbError as error:
             if len(chunk) == 1:
                 return keys, [], error
-        for document in chunk:
+        for _, body in chunk:
             try:
-                queries += sign([document.body])
+                signed += sign([body])
             except LshdbError as error:
-                return keys, queries, error
-        return keys, queries, None
+                return keys, signed, error
+        return keys, signed, None
 
-    chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
-    for keys, queries, error in work_ahead(work, chunks, workers=workers):
-        yield from zip(keys, _answers(searcher, family, queries), strict=False)
+    chunks = in_chunks(queries, 1 if workers == 1 else _QUERIES_A_CHUNK)
+    for keys, signed, error in work_ahead(work, chunks, workers=workers):
+        yield from zip(keys, _answers(searcher, family, signed), strict=False)
         if error is not None:
-            key = keys[len(queries)]
-            if key and isinstance(error, InputError | UnsplitTextError):
-                error.message = f"query {key!r}: {error.message}"
-                error.args = (error.message,)
-            raise error
+            raise named_error(error, keys[len(signed)])
 
 
 def _answers(
@@ -381,15 +471,11 @@ def _answers(
 ) -> list[Hits]:
     """Return the answers to queries, which share their look-ups."""
     if isinstance(searcher, Searcher):
-        return searcher.answer_many(queries)
+        return list(map(searcher.answer, queries))
     filled = [query for query in queries if query.row]
     points = [family.point_of(query) for query in filled]
     answers = iter(searcher.search(family.rows_of(filled), points) if filled else ())
     return [next(answers) if query.row else searcher.nothing() for query in queries]
-
-
-_CHECKED = 64
-"""Texts of candidates held at a time, whatever memory they take."""
 
 
 class Searcher:
@@ -430,27 +516,24 @@ class Searcher:
         self._top = top
         self._method = method
 
-    def answer_many(self, queries: Sequence[SignedQuery]) -> list[Hits]:
-        """Return the documents most similar to each query, best first; ties in order of key.
+    def answer(self, query: SignedQuery) -> Hits:
+        """Return the documents most similar to a query, best first; ties in order of key.
 
-        Queries given together share their look-ups; the answers do not depend on it. Memory is that
-        of the signatures in their buckets, and of some texts.
+        Memory is that of the signatures in its buckets, and of some texts.
 
         Parameters
         ----------
-        queries : sequence of SignedQuery
-            With their points for method ``exact``.
+        query : SignedQuery
+            With its point for method ``exact``.
         """
-        members = self._members([query for query in queries if query.row])
-        candidates = [
-            self._candidates(query, next(members)) if query.row else [] for query in queries
-        ]
-        documents = self._documents(candidates)
-        levels = [[one for one in each if one[0] in documents] for each in candidates]
+        if not query.row:
+            return Hits()
+        candidates = self._candidates(query, self.snapshot.members(query.keys))
+        documents = self.snapshot.documents_of_signatures([number for number, _ in candidates])
+        levels = [one for one in candidates if one[0] in documents]
         if self._method == "exact":
-            ids = [[signature_id for signature_id, _ in each] for each in levels]
-            levels = self._compared(queries, ids, documents)
-        return [self._ranked(each, documents) for each in levels]
+            levels = self._compared(query, [number for number, _ in levels], documents)
+        return self._ranked(levels, documents)
 
     def search_document(self, document: StoredDocument) -> Hits:
         """Return the documents most similar to one in the index, without itself.
@@ -467,15 +550,15 @@ class Searcher:
             return Hits()
         query = self._family.query_of_row(self._row(number))
         candidates = self._candidates(query, self.snapshot.members(query.keys))
-        documents = self._documents([candidates])
+        documents = self.snapshot.documents_of_signatures([number for number, _ in candidates])
         levels = [one for one in candidates if one[0] in documents]
         if self._method == "exact":
             others = [signature_id for signature_id, _ in levels if signature_id != number]
             levels = [(number, self._params.curve.best)] if number in documents else []
             if others:
-                ((_, contents),) = self._contents([number], documents)
+                ((_, contents),) = contents_of(self.snapshot, self._family, [number], documents)
                 with_point = self._family.query_of_row(query.row, contents[0])
-                levels += self._compared([with_point], [others], documents)[0]
+                levels += self._compared(with_point, others, documents)
         return self._ranked(levels, documents, document.doc_id)
 
     def nothing(self) -> Hits:
@@ -492,15 +575,6 @@ class Searcher:
                 hint="query by the text or vector itself, or run it on that host",
             )
         return signed_anew(self.snapshot, self._family, np.array([signature_id])).tobytes()
-
-    def _members(self, queries: Sequence[SignedQuery]) -> Iterator[bytes]:
-        """Yield the signatures in the buckets of each query, once per bucket."""
-        if len(queries) == 1:
-            yield self.snapshot.members(queries[0].keys)
-        elif queries:
-            keys = np.frombuffer(b"".join([query.keys for query in queries]), np.int64)
-            for members in self.snapshot.members_of(keys.reshape(len(queries), -1)):
-                yield members.tobytes()
 
     def _candidates(self, query: SignedQuery, members: bytes) -> list[tuple[int, float]]:
         """Return (signature, level by bands or slots) of the candidates that suffice by that."""
@@ -520,66 +594,15 @@ class Searcher:
             levels = params.curve.at_shares([equal / params.num_perm for _, equal, _ in agreeing])
         return list(zip([signature_id for signature_id, _, _ in agreeing], levels, strict=True))
 
-    def _documents(self, candidates: Sequence[list[tuple[int, float]]]) -> Documents:
-        """Return the documents of candidates; one whose documents were all replaced has none."""
-        ids = [signature_id for each in candidates for signature_id, _ in each]
-        if len(candidates) > 1:
-            ids = sorted(set(ids))
-        return self.snapshot.documents_of_signatures(ids)
-
     def _compared(
-        self, queries: Sequence[SignedQuery], ids: Sequence[list[int]], documents: Documents
-    ) -> list[list[tuple[int, float]]]:
-        """Return (signature, exact level) of those whose texts suffice, each read once for all."""
-        threshold, levels_with = self._threshold, self._family.levels_with
-        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
-        if len(queries) == 1:
-            for some, contents in self._contents(ids[0], documents):
-                of_texts = zip(some, levels_with(queries[0], contents), strict=True)
-                levels[0] += [each for each in of_texts if each[1] >= threshold]
-            return levels
-        asking: dict[int, list[int]] = {}
-        for number, of_query in enumerate(ids):
-            for signature_id in of_query:
-                asking.setdefault(signature_id, []).append(number)
-        for some, contents in self._contents(sorted(asking), documents):
-            asked: dict[int, list[tuple[int, Any]]] = {}
-            for pair in zip(some, contents, strict=True):
-                for number in asking[pair[0]]:
-                    asked.setdefault(number, []).append(pair)
-            for number, pairs in asked.items():
-                exact = levels_with(queries[number], [content for _, content in pairs])
-                for (signature_id, _), level in zip(pairs, exact, strict=True):
-                    if level >= threshold:
-                        levels[number].append((signature_id, level))
+        self, query: SignedQuery, ids: list[int], documents: Documents
+    ) -> list[tuple[int, float]]:
+        """Return (signature, exact level) of those whose texts suffice."""
+        levels: list[tuple[int, float]] = []
+        for chosen, contents in contents_of(self.snapshot, self._family, ids, documents):
+            exact = zip(chosen, self._family.levels_with(query, contents), strict=True)
+            levels += [level for level in exact if level[1] >= self._threshold]
         return levels
-
-    def _contents(
-        self, ids: list[int], documents: Documents
-    ) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield some signatures and the contents of their texts, or vectors, until all are read.
-
-        Raises
-        ------
-        DamageError
-            A text is missing.
-        """
-        if self._params.keeps_vectors:
-            for start in range(0, len(ids), _CHECKED):
-                some = ids[start : start + _CHECKED]
-                yield some, list(self.snapshot.vectors[np.array(some, dtype=np.int64)])
-            return
-        n_read = 0
-        bodies = self.snapshot.bodies_of_signatures(ids, documents)
-        for group in grouped_bodies(bodies, most=_CHECKED):
-            n_read += len(group)
-            yield (
-                [signature_id for signature_id, _ in group],
-                self._family.contents([body for _, body in group]),
-            )
-        if n_read < len(ids):
-            read = {number for number, _ in self.snapshot.bodies_of_signatures(ids, documents)}
-            raise missing_text(min(set(ids) - read))
 
     def _ranked(
         self,

@@ -34,7 +34,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,6 +42,8 @@ from lshdb.arguments import check_whole, plain_number
 from lshdb.arrays import distinct, np
 from lshdb.errors import (
     DamageError,
+    InputError,
+    LshdbError,
     ParameterError,
     RecallWarning,
     SignaturesElsewhereError,
@@ -53,6 +55,7 @@ from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.rows.row_reader import Documents
 from lshdb.storage.transactions.index_state import OpenIndex, RowsAndTexts
+from lshdb.tokenizers import UnsplitTextError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +76,7 @@ __all__ = [
     "below_level",
     "check_limits",
     "choose_method",
+    "contents_of",
     "estimate",
     "grouped_bodies",
     "has_signatures",
@@ -80,10 +84,12 @@ __all__ = [
     "least_share",
     "level_of",
     "missing_text",
+    "named_error",
     "points_of",
     "prefilter",
     "rows_among",
     "signed_anew",
+    "usable_contents",
     "warn_beyond",
 ]
 
@@ -443,6 +449,8 @@ _CACHE_BYTES = 128 * 2**20
 _ARRAY_BYTES = 256
 """Memory of an array and its place in a dictionary, besides its elements."""
 _GROUP_CHARACTERS = 4 * 2**20
+_CHECKED = 64
+"""Texts of candidates held at a time, whatever memory they take."""
 
 
 class Points(ABC):
@@ -595,6 +603,56 @@ def grouped_bodies(
             group, room = [], _GROUP_CHARACTERS
     if group:
         yield group
+
+
+def contents_of(
+    snapshot: RowsAndTexts, family: Family, ids: list[int], documents: Documents
+) -> Iterator[tuple[list[int], list[Any]]]:
+    """Yield some signatures and the contents of their texts, or vectors, until all are read.
+
+    Raises
+    ------
+    DamageError
+        A text is missing.
+    """
+    if family.params.keeps_vectors:
+        for start in range(0, len(ids), _CHECKED):
+            chosen = ids[start : start + _CHECKED]
+            yield chosen, list(snapshot.vectors[np.array(chosen, dtype=np.int64)])
+        return
+    n_read = 0
+    for group in grouped_bodies(snapshot.bodies_of_signatures(ids, documents), most=_CHECKED):
+        n_read += len(group)
+        yield (
+            [signature_id for signature_id, _ in group],
+            family.contents([body for _, body in group]),
+        )
+    if n_read < len(ids):
+        read = {number for number, _ in snapshot.bodies_of_signatures(ids, documents)}
+        raise missing_text(min(set(ids) - read))
+
+
+def usable_contents(family: Family, bodies: Sequence[Any]) -> list[Any]:
+    """Return the canonical contents of bodies that are asked for.
+
+    Raises
+    ------
+    InputError
+        The index does not accept one of the bodies.
+    """
+    for body in bodies:
+        reason = family.refusal(body)
+        if reason is not None:
+            raise InputError(f"the query cannot be used: {reason}")
+    return family.contents(bodies)
+
+
+def named_error(error: LshdbError, key: str) -> LshdbError:
+    """Return what is wrong with the body of a query, with its key."""
+    if key and isinstance(error, InputError | UnsplitTextError):
+        error.message = f"query {key!r}: {error.message}"
+        error.args = (error.message,)
+    return error
 
 
 def missing_text(signature_id: int) -> DamageError:

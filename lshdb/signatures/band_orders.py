@@ -247,6 +247,54 @@ class BandOrders:
         keys, sizes, members = (np.frombuffer(column, dtype=np.int64) for column in columns)
         return keys, sizes, members
 
+    def agreeing(
+        self,
+        places: list[Place],
+        limit: int,
+        keys: NDArray[np.int64],
+        rows: NDArray[np.uint16],
+        most: int,
+        least: int,
+        source: Any,
+        offset: int,
+        n: int,
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Find the signatures in the buckets of queries, and compare them with these.
+
+        Parameters
+        ----------
+        places, limit
+            As for :meth:`find`.
+        keys : ndarray of int64, shape (m, bands)
+            The bucket keys of a query in each row.
+        rows : ndarray of uint16, shape (m, row_words)
+            Their signature rows.
+        most : int
+            Ends after the query with which so many are found.
+        least : int
+            Fewest equal slots.
+        source, offset, n
+            The rows of the signatures, as for :meth:`Family.agreeing`.
+
+        Returns
+        -------
+        n_done : int
+            Queries that were answered, the first of them.
+        agreeing : ndarray of int64, shape (any, 4)
+            (query, signature, equal slots, bands that agree), in order.
+
+        Raises
+        ------
+        IndexError, OSError, ValueError
+            As :meth:`find` and :meth:`Family.agreeing` do.
+        """
+        cut = self._cut
+        n_done, agreeing = kernel.find_agreeing(
+            places, limit, np.ascontiguousarray(keys), np.ascontiguousarray(rows), most, least,
+            source, offset, n, rows.shape[1], cut["bands"], cut["rows"], cut["slot_bits"] == 1,
+        )  # fmt: skip
+        return n_done, np.frombuffer(agreeing, dtype=np.int64).reshape(-1, 4)
+
     def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
         """Find the signatures below a limit in some buckets, as :meth:`find` does.
 

@@ -274,6 +274,30 @@ class Family(ABC):
         levels: list[float] = self.levels([point] * len(points), points).tolist()
         return levels
 
+    def gather(self, contents: Sequence[Any]) -> Any:
+        """Return the points of contents as :meth:`levels_among` takes them."""
+        return self.points(contents)
+
+    def levels_among(
+        self,
+        left: Any,
+        left_places: NDArray[np.int64],
+        right: Any,
+        right_places: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return exact levels of points side by side, by their places among gathered ones.
+
+        Parameters
+        ----------
+        left, right
+            What :meth:`gather` returned.
+        left_places, right_places : ndarray of int64, shape (n,)
+        """
+        return self.levels(
+            [left[place] for place in left_places.tolist()],
+            [right[place] for place in right_places.tolist()],
+        )
+
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
         """Return exact levels of point left[i] and point right[i] (float64, shape (n,))."""

@@ -90,6 +90,8 @@ class SetFamily(Family):
 
     def refusal(self, body: object) -> str | None:
         """Return why a body is not a text or tokens, or is too long once normalised."""
+        if type(body) is str and body.isascii():  # as most are
+            return None
         reason = validate_body(body)
         if reason is None and isinstance(body, str):
             reason = refuse_growth(body, self.shingler.normalisation)
@@ -207,6 +209,25 @@ class SetFamily(Family):
     def levels(self, left: Sequence[Hashes], right: Sequence[Hashes]) -> NDArray[np.float64]:
         """Return Jaccard similarities |A n B| / |A u B|; 0 if both are empty."""
         return np.array([exact_similarity(*pair) for pair in zip(left, right, strict=True)])
+
+    def gather(self, contents: Sequence[Any]) -> tuple[Hashes, NDArray[np.int64]]:
+        """Return what :meth:`sets` does."""
+        return self.sets(contents)
+
+    def levels_among(
+        self,
+        left: tuple[Hashes, NDArray[np.int64]],
+        left_places: NDArray[np.int64],
+        right: tuple[Hashes, NDArray[np.int64]],
+        right_places: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return Jaccard similarities by one call of the kernel."""
+        tables = [
+            np.stack([np.full(len(counts), part), np.cumsum(counts) - counts, counts], axis=1)
+            for part, (_, counts) in enumerate((left, right))
+        ]
+        places = len(tables[0]) + right_places
+        return compare_sets([left[0], right[0]], np.concatenate(tables), left_places, places)
 
     def compare(self, left: Any, right: Any) -> float:
         """Return the Jaccard similarity of two contents."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.params.bucket_layout import (
@@ -167,6 +167,27 @@ class Cover:
         Keys and signatures are native int64 as bytes: making arrays takes longer than the search.
         """
         return self._banding.members(self._places, keys, self._n_signatures)
+
+    def agreeing(
+        self,
+        keys: Ids,
+        rows: NDArray[Any],
+        most: int,
+        least: int,
+        source: Any,
+        offset: int,
+        n: int,
+    ) -> tuple[int, Ids] | None:
+        """Find the signatures in the buckets of queries, and compare them; None if that fails.
+
+        Parameters and results are those of :meth:`BandOrders.agreeing`.
+        """
+        try:
+            return self._banding.agreeing(
+                self._places, self._n_signatures, keys, rows, most, least, source, offset, n
+            )
+        except (IndexError, OSError, ValueError):  # of either file: smaller steps say which
+            return None
 
     def grouped(self, first: int, last: int, *, above: int) -> tuple[Ids, Ids, Ids]:
         """Return the buckets with keys from first to last (inclusive), in order.

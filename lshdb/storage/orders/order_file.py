@@ -127,6 +127,20 @@ class Banding(Protocol):
     def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
         """Return the signatures alone, native int64 as bytes."""
 
+    def agreeing(
+        self,
+        places: list[Place],
+        limit: int,
+        keys: Ids,
+        rows: NDArray[Any],
+        most: int,
+        least: int,
+        source: Any,
+        offset: int,
+        n: int,
+    ) -> tuple[int, Ids]:
+        """Return how many queries are done, and what agrees with these in a band."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class OrderName:

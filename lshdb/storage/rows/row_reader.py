@@ -9,7 +9,13 @@ from typing import Any
 
 from lshdb.errors import no_document
 from lshdb.storage.dialects.base import ResultRows, Session
-from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, codec_of, needs_dictionary
+from lshdb.storage.tables.bodies import (
+    WITHOUT_DICTIONARY,
+    BodyCodec,
+    codec_of,
+    needs_dictionary,
+    size_of_body,
+)
 from lshdb.storage.tables.records import (
     BATCH_COLUMNS,
     CHUNK,
@@ -31,6 +37,16 @@ _FIRST_ROWS = 64
 
 Documents = dict[int, list[tuple[int, str, int]]]
 """(doc_id, key, batch_id) of each document of some signatures, in order of doc_id."""
+
+
+def _groups(cursors: Iterable[ResultRows], n_bytes: int) -> Iterator[list[Any]]:
+    """Yield rows, the last column of which is a packed body, of some bytes together."""
+    most = _FIRST_ROWS
+    for cursor in cursors:
+        while rows := cursor.fetchmany(most):
+            yield rows
+            mean = sum(len(row[-1]) for row in rows) // len(rows)
+            most = min(max(n_bytes // (mean + 1), 1), CHUNK)
 
 
 class RowReader:
@@ -246,13 +262,37 @@ class RowReader:
         A list has some ``n_bytes`` packed bytes, as far as the mean of those before tells. Sorted
         signatures take half the time of others: their rows lie side by side.
         """
-        most = _FIRST_ROWS
-        for chunk in chunks(signature_ids):
-            cursor = self._first_bodies(chunk)
-            while rows := cursor.fetchmany(most):
-                yield rows
-                mean = sum(len(row[3]) for row in rows) // len(rows)
-                most = min(max(n_bytes // (mean + 1), 1), CHUNK)
+        yield from _groups(map(self._first_bodies, chunks(signature_ids)), n_bytes)
+
+    def bodies_in_groups(
+        self, doc_ids: Sequence[int], *, n_bytes: int
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield the doc_ids and the texts or tokens of documents, decompressed without the lock.
+
+        As they come: in groups of some ``n_bytes`` packed bytes, as far as the mean of those before
+        tells. Does not compare their hashes, as :meth:`bodies_of_signatures` does not.
+
+        Raises
+        ------
+        DamageError
+            A body cannot be decoded.
+        """
+        cursors = (
+            self.execute(
+                f"SELECT doc_id, form, body FROM content WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(chunk),),
+            )
+            for chunk in chunks(doc_ids)
+        )
+        for rows in _groups(cursors, n_bytes):
+            codec = self.codec_for([row[2] for row in rows])
+            usual = [row for row in rows if size_of_body(row[2]) is not None]
+            if usual:
+                yield [row[0] for row in usual], codec.unpack_many(usual)
+            for doc_id, form, packed in rows if len(usual) < len(rows) else ():
+                if size_of_body(packed) is None:
+                    length = functools.partial(self.n_chars_of, doc_id)
+                    yield [doc_id], [codec.unpack(form, packed, n_chars=length, doc_id=doc_id)]
 
     def _first_bodies(self, signature_ids: list[int]) -> ResultRows:
         condition, parameters = self.session.is_one_of("signature_id", signature_ids)

@@ -358,6 +358,33 @@ class Snapshot(RowReader):
                 orders.refuse(cover, error)
         return self.postings.members(np.frombuffer(keys, np.int64)).tobytes()
 
+    def agreeing(
+        self, keys: Ids, rows: NDArray[Any], *, most: int, least: int
+    ) -> tuple[int, Ids] | None:
+        """Return which signatures agree with queries in a band and in ``least`` slots.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n, bands)
+            The bucket keys of a query in each row.
+        rows : ndarray of uint16, shape (n, row_words)
+        most : int
+            Ends after the query with which so many are found.
+        least : int
+
+        Returns
+        -------
+        (int, ndarray of int64, shape (any, 4)) or None
+            How many queries are done, and (query, signature, equal slots, bands that agree). None
+            without frozen orders, or if they or the rows fail: :meth:`members_of` says how.
+        """
+        cover = self._cover()
+        if cover is None:
+            return None
+        return self.signatures.read_in_place(
+            functools.partial(cover.agreeing, keys, rows, most, least), len(keys)
+        )
+
     def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Return for each query the signatures in its buckets, unordered, once per bucket.
 
