@@ -74,6 +74,7 @@ __all__ = [
     "UncheckedWarning",
     "system_hint",
     "warn_caller",
+    "write_hint",
 ]
 
 _OF_THE_SYSTEM = {
@@ -87,6 +88,31 @@ _OF_THE_SYSTEM = {
 def system_hint(error: OSError) -> str | None:
     """Return a hint for an error of the system, not of the file; None for others."""
     return _OF_THE_SYSTEM.get(error.errno or 0)
+
+
+_OF_WRITING = {
+    errno.EACCES: "changing an index needs write permission for its directory and files",
+    errno.EPERM: "the system forbids it whatever the permissions are: a file may be immutable "
+    "(lsattr), or the process restricted (a container, SELinux)",
+    errno.EROFS: "the file system is mounted read-only: mount it for writing, or lshdb copy the "
+    "index to another one",
+    errno.EFBIG: "a file may not become so large: raise the limit (ulimit -f), or lshdb copy the "
+    "index to a file system for larger files",
+    errno.EDQUOT: "the quota of this user, or of the directory, is used up: remove files, or have "
+    "it raised",
+}
+
+
+def write_hint(error: OSError, otherwise: str) -> str:
+    """Return a hint for an error in writing to an index; ``otherwise`` if the system says little.
+
+    Parameters
+    ----------
+    error : OSError
+    otherwise : str
+        For a full disk, and for all that has no hint of its own.
+    """
+    return system_hint(error) or _OF_WRITING.get(error.errno or 0, otherwise)
 
 
 class LshdbError(Exception):

@@ -16,8 +16,9 @@ import contextlib
 import errno
 import os
 import re
+import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "open_folder",
     "open_given",
     "refuse_unfit",
+    "writing_fails",
 ]
 
 _KINDS = {
@@ -56,6 +58,9 @@ OWN_FOLDERS = frozenset({
     "signatures", "postings", "rejected", "commits",
 })  # fmt: skip
 """The tables of a dataset, which is an export."""
+
+
+_TRIED_BYTES = 2**18
 
 
 class UnfitFileError(OSError):
@@ -149,6 +154,29 @@ def new_file(path: Path) -> Iterator[int]:
 def open_given(path: str, flags: int) -> int:
     """Open a regular file that the user names, as the ``opener`` of :func:`open`."""
     return open_file(path, flags, follows_links=True)
+
+
+def writing_fails(folder: Path, files: Iterable[Path]) -> OSError | None:
+    """Return why files cannot be written to, or made in their folder; None if they can now.
+
+    Nothing is changed.
+    """
+    import tempfile
+
+    try:
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = open_file(file, os.O_RDWR)
+                size = os.fstat(descriptor).st_size
+                os.close(descriptor)
+                if most != resource.RLIM_INFINITY and size + _TRIED_BYTES > most:
+                    return OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
+        with tempfile.TemporaryFile(dir=folder) as file_of_try:
+            file_of_try.write(bytes(_TRIED_BYTES))
+    except OSError as error:
+        return error
+    return None
 
 
 @contextlib.contextmanager

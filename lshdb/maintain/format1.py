@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
+from lshdb.errors import DamageError, FormatError, LshdbError, write_hint
 from lshdb.files.descriptors import sync_directory
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
@@ -200,7 +200,7 @@ def replace_format_1(
         if isinstance(error, OSError):
             raise LshdbError(
                 f"cannot upgrade the index {path}: {error.strerror or error}; it is as it was",
-                hint=system_hint(error) or "check its permissions, and the free space",
+                hint=write_hint(error, "check its permissions, and the free space"),
             ) from error
         raise
     finally:

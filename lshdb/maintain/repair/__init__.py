@@ -35,6 +35,7 @@ from lshdb.errors import (
     IndexNotFoundError,
     LshdbError,
     ParameterMismatchError,
+    write_hint,
 )
 from lshdb.files.descriptors import sync_directory
 from lshdb.files.own_files import foreign_names, open_folder
@@ -315,7 +316,10 @@ def _said(store: Store) -> Iterator[None]:
         yield
     except _errors(store) as error:
         why = getattr(error, "strerror", None) or error
+        hint = "check the permissions, and the free space: it needs room for a second index"
         raise DatabaseError(
             f"repairing the index {store.path} failed: {why}; it is unchanged",
-            hint="check the permissions, and the free space: it needs room for a second index",
+            hint=write_hint(error, hint)
+            if isinstance(error, OSError)
+            else store.database.hint(error, hint),
         ) from error

@@ -38,7 +38,7 @@ from lshdb.errors import (
     IndexNotFoundError,
     LshdbError,
     ParameterError,
-    system_hint,
+    write_hint,
 )
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
@@ -366,8 +366,10 @@ class Creation:
         except OSError as error:
             raise LshdbError(
                 f"cannot make the {self._what} {self.path}: {error.strerror or error}",
-                hint=system_hint(error)
-                or "check that the folder exists, that you may write to it, and its free space",
+                hint=write_hint(
+                    error,
+                    "check that the folder exists, that you may write to it, and its free space",
+                ),
             ) from error
         except _database_errors(database) as error:
             said = str(error)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lshdb.arguments import check_seconds
-from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
+from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, write_hint
 from lshdb.files.descriptors import sync_file, write_at
 from lshdb.files.own_files import UnfitFileError, open_file
 from lshdb.files.process import Process
@@ -97,8 +97,9 @@ class WriterLock:
         except OSError as error:
             raise LshdbError(
                 f"cannot write to the index {self._index}: {error.strerror}",
-                hint=system_hint(error)
-                or "changing an index needs write permission for its directory and files",
+                hint=write_hint(
+                    error, "changing an index needs write permission for its directory and files"
+                ),
             ) from error
         try:
             self._lock(descriptor)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
+from lshdb.errors import DatabaseError, LockedError, LshdbError, write_hint
 from lshdb.files.process import Process, leave_open
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
@@ -458,7 +458,7 @@ class Writer:
                 raise DatabaseError(
                     f"writing to the index {self._store.directory.path} failed: "
                     f"{error.strerror or error}; the batch that was being written is not in",
-                    hint=system_hint(error) or otherwise,
+                    hint=write_hint(error, otherwise),
                 ) from error
             self._store.diagnose(error)
             raise

@@ -30,8 +30,9 @@ from lshdb.errors import (
     LshdbError,
     ParameterError,
     system_hint,
+    write_hint,
 )
-from lshdb.files.own_files import UnfitFileError, refuse_unfit
+from lshdb.files.own_files import UnfitFileError, refuse_unfit, writing_fails
 from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session, pool_log
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.sqlite.connections import (
@@ -68,6 +69,12 @@ _FILES_AT_ONCE = 8
 """More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
 """Of all that SQLite may open."""
+_OF_WRITING = {
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+}  # fmt: skip
+"""Codes behind which the system has said why a file cannot be written to."""
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -141,7 +148,11 @@ class SqliteDatabase(Database):
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
     def hint(self, error: BaseException, otherwise: str) -> str:
-        """Return what to do, also if SQLite hides that it may open no more files."""
+        """Return what to do, also if SQLite hides what the system said.
+
+        It says "readonly database", "disk I/O error" or "disk is full" for many an error of the
+        system, so the same is tried again.
+        """
         cause = getattr(error, "orig", None) or error
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF == sqlite3.SQLITE_CANTOPEN:
@@ -151,6 +162,9 @@ class SqliteDatabase(Database):
                         opened.enter_context(open(os.devnull, "rb"))
                 except OSError as failure:
                     return system_hint(failure) or otherwise
+        if code is not None and (code & 0xFF in _OF_WRITING or code in _OF_WRITING):
+            refusal = writing_fails(self.path.parent, self.files)
+            return otherwise if refusal is None else write_hint(refusal, otherwise)
         return otherwise
 
     def lies_in(self, directory: Path) -> bool:
@@ -193,8 +207,10 @@ class SqliteDatabase(Database):
         except OSError as error:
             raise DatabaseError(
                 f"cannot make the database {self}: {error.strerror}",
-                hint=system_hint(error)
-                or "check that its folder exists, that you may write to it, and its free space",
+                hint=write_hint(
+                    error,
+                    "check that its folder exists, that you may write to it, and its free space",
+                ),
             ) from error
         self._reserved = os.fstat(descriptor)
         os.close(descriptor)
