@@ -1790,18 +1790,23 @@ class Index:
         """Return all batches, oldest first, with their times and counts."""
         return self._handle.ask(list_batches)
 
-    def stats(self, *, max_bucket: int | str | None = None) -> IndexStats:
-        """Return counts and sizes; reads all postings, a third of a second a million signatures.
+    def stats(
+        self, *, max_bucket: int | str | None = None, count: bool | None = None
+    ) -> IndexStats:
+        """Return counts and sizes; a few reads, whatever the size of the index.
 
         Parameters
         ----------
         max_bucket : int, optional
             Also say what :meth:`pairs` would leave out with this cap, and what that would cost.
-            Reads a sample of a few thousand documents.
+            Reads all postings, and a sample of a few thousand documents.
+        count : bool, optional
+            Count buckets, edges and clusters, too: reads all postings, a third of a second a
+            million signatures. By default up to 250,000 signatures.
         """
         from lshdb.maintain.stats import gather_stats
 
-        return self._handle.ask(gather_stats, max_bucket=max_bucket)
+        return self._handle.ask(gather_stats, max_bucket=max_bucket, count=count)
 
     def buckets(self, *, most: int = 20) -> BucketCounts:
         """Count buckets by their size, and name the largest; reads all postings.

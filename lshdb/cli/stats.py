@@ -14,6 +14,9 @@ from lshdb.cli._output import print_record
 
 __all__ = ["command", "readable_size"]
 
+_COUNTED = (
+    "shared_buckets", "largest_bucket", "bucket_pairs", "edges", "clusters", "clustered_documents",
+)  # fmt: skip
 _PAYS = 5
 """A compaction rewrites the index; it pays if it frees at least one part in this many."""
 
@@ -21,11 +24,19 @@ _PAYS = 5
 @click.command("stats", cls=Command)
 @index_argument
 @max_bucket_option("Also show what this cap makes 'pairs' leave out, and what that costs.")
+@click.option(
+    "--count/--no-count",
+    default=None,
+    help="Count buckets, stored pairs and clusters, which reads all of them. By default up to "
+    "250,000 signatures.",
+)
 @listing_options
-def command(index_path: str, *, max_bucket: int | str | None, output_format: str | None) -> None:
+def command(
+    index_path: str, *, max_bucket: int | str | None, count: bool | None, output_format: str | None
+) -> None:
     """Show the parameters of INDEX, how much is in it, and how much disk space it takes."""
     with Index.open(index_path) as index, prompt_interrupts():
-        stats = index.stats(max_bucket=max_bucket)
+        stats = index.stats(max_bucket=max_bucket, count=count)
     values: dict[str, Any] = {}
     for field in fields(stats):
         if field.name == "params":
@@ -41,6 +52,9 @@ def command(index_path: str, *, max_bucket: int | str | None, output_format: str
         for name, value in values.items()
         if type(value) is int and name != "seed"
     }
+    if stats.shared_buckets is None:
+        for name in _COUNTED:
+            shown[name] = "not counted; --count counts them"
     if stats.edges_threshold is None:
         shown["edges_threshold"] = shown["edges_batch"] = "none found yet; run lshdb clusters"
     disk = stats.signature_bytes + stats.vector_bytes + stats.order_bytes + stats.database_bytes

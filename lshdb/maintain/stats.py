@@ -23,6 +23,8 @@ __all__ = ["BucketCounts", "IndexStats", "count_buckets", "gather_stats", "stats
 
 _POSTING_BYTES = 4 + 6
 """Of a bucket in the table ``band``, and of an entry in an order."""
+COUNTED_SIGNATURES = 250_000
+"""What takes a pass is counted unasked in an index of so many: a tenth of a second of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,10 @@ class IndexStats:
     signatures, unused_signatures : int
         Rows of the signature file; those that no document has any more.
     postings, batches : int
-    shared_buckets, largest_bucket : int
-        Buckets with more than one posting, and the postings of the largest.
-    bucket_pairs : int
+    shared_buckets, largest_bucket : int or None
+        Buckets with more than one posting, and the postings of the largest. None if they were not
+        counted, as what follows.
+    bucket_pairs : int or None
         Candidate pairs of the buckets; a pair in several buckets counts in each.
     max_bucket : int or None
         The cap asked about: as for :meth:`lshdb.Index.pairs`.
@@ -67,8 +70,8 @@ class IndexStats:
     edges_recall_lost : float or None
         Share of the near-duplicate pairs that they lack because of that, as estimated when they
         were found.
-    edges, clusters, clustered_documents : int
-        How many are stored.
+    edges, clusters, clustered_documents : int or None
+        How many are stored; None if they were not counted.
     ordered_signatures : int
         How many signatures frozen orders cover: look-ups need SQL for the others.
     signature_bytes, vector_bytes, order_bytes, database_bytes, log_bytes : int
@@ -97,9 +100,9 @@ class IndexStats:
     unused_signatures: int
     postings: int
     batches: int
-    shared_buckets: int
-    largest_bucket: int
-    bucket_pairs: int
+    shared_buckets: int | None
+    largest_bucket: int | None
+    bucket_pairs: int | None
     max_bucket: int | None
     buckets_left_out: int | None
     pairs_left_out: int | None
@@ -110,9 +113,9 @@ class IndexStats:
     edges_batch: int | None
     edges_max_bucket: int | None
     edges_recall_lost: float | None
-    edges: int
-    clusters: int
-    clustered_documents: int
+    edges: int | None
+    clusters: int | None
+    clustered_documents: int | None
     ordered_signatures: int
     signature_bytes: int
     vector_bytes: int
@@ -123,27 +126,39 @@ class IndexStats:
     kernel: str
 
 
-def gather_stats(store: Store, family: Family, *, max_bucket: int | str | None) -> IndexStats:
+def gather_stats(
+    store: Store, family: Family, *, max_bucket: int | str | None, count: bool | None
+) -> IndexStats:
     """Count; see :meth:`lshdb.Index.stats`."""
     check_limits(max_bucket)
     most = max_bucket if isinstance(max_bucket, int) else None
     with store.reading() as snapshot:
-        return stats_of(store, snapshot, family, max_bucket=most)
+        return stats_of(store, snapshot, family, max_bucket=most, count=count)
 
 
 def stats_of(
-    store: Store, snapshot: Snapshot, family: Family, *, max_bucket: int | None
+    store: Store, snapshot: Snapshot, family: Family, *, max_bucket: int | None, count: bool | None
 ) -> IndexStats:
     """Read the counts of one state.
 
-    One pass over an index of ``document``, over what is clustered, and over the postings.
+    Reads batches, releases and documents without tokens; with ``count`` all postings, edges and
+    clusters, too, which None leaves to how many signatures there are. A cap counts in any case.
     """
     vectors = snapshot.generation.vectors
     identity = snapshot.identity()
-    documents, signed, distinct = snapshot.count_documents()
-    buckets, left_out, loss = _counted(snapshot, family, max_bucket)
+    documents, unsigned = snapshot.n_documents(), snapshot.count_unsigned()
+    unused = len(snapshot.edges.dead())
+    buckets: _Buckets | None = None
+    edges: int | None = None
+    clusters: int | None = None
+    clustered: int | None = None
+    left_out, loss = LeftOut(max_bucket), None
+    if count is None:
+        count = snapshot.n_signatures <= COUNTED_SIGNATURES
+    if count or max_bucket is not None:
+        buckets, left_out, loss = _counted(snapshot, family, max_bucket)
+        edges, clusters, clustered = snapshot.edges.count()
     state = snapshot.edges.state()
-    edges, clusters, clustered = snapshot.edges.count()
     database_bytes, log_bytes = store.database.sizes()
     orders = snapshot.order_files()
     return IndexStats(
@@ -158,15 +173,15 @@ def stats_of(
         params=store.params,
         index_bands=store.database.always_indexes_bands or bool(identity["index_bands"]),
         documents=documents,
-        empty_documents=documents - signed,
-        exact_copies=signed - distinct,
+        empty_documents=unsigned,
+        exact_copies=documents - unsigned - (snapshot.n_signatures - unused),
         signatures=snapshot.n_signatures,
-        unused_signatures=snapshot.n_signatures - distinct,
+        unused_signatures=unused,
         postings=snapshot.n_signatures * store.params.bands,
         batches=snapshot.count_batches(),
-        shared_buckets=buckets.shared,
-        largest_bucket=max(buckets.largest, min(1, snapshot.n_signatures)),
-        bucket_pairs=buckets.pairs,
+        shared_buckets=None if buckets is None else buckets.shared,
+        largest_bucket=None if buckets is None else buckets.largest,
+        bucket_pairs=None if buckets is None else buckets.pairs,
         max_bucket=max_bucket,
         buckets_left_out=None if max_bucket is None else left_out.buckets,
         pairs_left_out=None if max_bucket is None else left_out.pairs,
@@ -186,7 +201,7 @@ def stats_of(
         order_bytes=sum(_size(file.path) for file in orders),
         database_bytes=database_bytes,
         log_bytes=log_bytes,
-        reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),
+        reclaimable_bytes=_reclaimable(snapshot, store.params, unused),
         kernel=kernel_name(),
     )
 
@@ -274,7 +289,7 @@ def _counted(
         estimate = estimate_pairs(snapshot, family, small, found_by="nothing", **how)
         if lost is not None and estimate is not None:
             loss = loss_of(lost, estimate + counts.pairs_of_copies(most=max_bucket))
-    return _Buckets(shared, largest, pairs), left_out, loss
+    return _Buckets(shared, max(largest, min(1, snapshot.n_signatures)), pairs), left_out, loss
 
 
 def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:

@@ -304,7 +304,7 @@ class _Report:
                 repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)
         return Findings(
             stats=stats_of(
-                self._store, snapshot, self._family, max_bucket=None
+                self._store, snapshot, self._family, max_bucket=None, count=True
             ),
             made_at=self._made_at,
             threshold=params.curve.value(self._level),
@@ -348,7 +348,7 @@ class _Report:
         """Return the statistics of some caps on buckets; each reads all postings."""
         caps = _CAPS if self._snapshot.n_signatures <= _MANY else (_MAX_BUCKET,)
         return [
-            stats_of(self._store, self._snapshot, self._family, max_bucket=cap)
+            stats_of(self._store, self._snapshot, self._family, max_bucket=cap, count=True)
             for cap in caps
             if cap < largest
         ]
@@ -460,7 +460,7 @@ class _Report:
         if self._options.cluster is not None or not counted.has_more():
             return 0
         if self._since is None and self._state is not None and self._state.threshold == self._level:
-            return max(1, findings.stats.clusters - counted.count)
+            return max(1, (findings.stats.clusters or 0) - counted.count)
         clusters = find_clusters(
             self._snapshot, threshold=self._level, linkage="component", min_size=2,
             since=self._since,
