@@ -20,9 +20,11 @@ Ask = Callable[[Index], Any]
 
 
 def numbers(index: Index) -> list[str]:
-    """The counts that an index says of itself; sizes are the database's own."""
+    """The counts that an index says of itself; sizes and indexes are the database's own."""
     stats = index.stats(max_bucket=2)
-    own = {"path", "database", "database_bytes", "log_bytes", "reclaimable_bytes"}
+    own = {
+        "path", "database", "index_bands", "database_bytes", "log_bytes", "reclaimable_bytes",
+    }  # fmt: skip
     return [f"{name} {getattr(stats, name)}" for name in type(stats).__slots__ if name not in own
             and name not in ("uuid", "created_at")]  # fmt: skip
 

@@ -109,7 +109,7 @@ def test_a_session(folders: Both, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without sizes and speeds, and what names the database."""
         kept = [
             line for line in text.splitlines()
-            if not re.match(r"\s*(database|log|reclaimable|uuid|created)", line)
+            if not re.match(r"\s*(database|index_bands|log|reclaimable|uuid|created)", line)
         ]  # fmt: skip
         text = re.sub(r"(the statement was refused: ).*", r"\1", "\n".join(kept), flags=re.DOTALL)
         text = re.sub(r"(in the schema|at) \S.* already", "already", text)
