@@ -134,6 +134,15 @@ def test_a_number_that_no_index_comes_to_is_damage(path: Path) -> None:
         assert index.check() == []
 
 
+def test_many_faults_of_a_kind_hide_none_of_another(path: Path) -> None:
+    change(path, "UPDATE document SET n_chars = n_chars + 1")
+    change(path, "DELETE FROM content WHERE doc_id = (SELECT max(doc_id) - 1 FROM content)")
+    shown = findings(path)
+    assert shown.count("CRC-32 of its values") == 20
+    assert shown.count("table document: more of the same") == 1
+    assert shown.count("the text is missing") == 1
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

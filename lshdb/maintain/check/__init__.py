@@ -12,7 +12,7 @@ Checked:
   clusters follow from the edges.
 
 Memory: a byte a signature, and some sixty bytes a document in a cluster.
- Time: everything is read once, and rows twice; texts are decompressed.
+Time: everything is read once; texts are decompressed.
 
 Steps that are long statements of SQL are done ahead by another thread, with a snapshot of the same
 state, and texts are compared in threads. Findings come in the same order.
@@ -22,6 +22,7 @@ A quick check (``document_checks.py``) reads only headers, counts and small tabl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
@@ -102,7 +103,7 @@ def check_index(
             ("signatures", block_findings),
             ("posting", partial(posting_findings, params=params)),
             ("order", order_findings),
-            ("document", row_findings),
+            ("kept_field", row_findings),
             ("text", partial(document_findings, params=params, workers=workers)),
             ("vectors", partial(vector_findings, params=params)),
             ("release", release_findings),
@@ -135,15 +136,17 @@ def check_index(
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the first findings of a step; an error that ends the step becomes a finding."""
-    count = 0
+    counts: Counter[str] = Counter()
     try:
         for finding in step:
-            count += 1
-            if count > _MOST_OF_A_KIND:
+            counts[finding.kind] += 1
+            if counts[finding.kind] <= _MOST_OF_A_KIND:
+                yield finding
+            elif counts[finding.kind] == _MOST_OF_A_KIND + 1:
                 place = finding.where.split(",")[0]
                 yield Finding(finding.kind, place, "more of the same; not listed", "not counted")
+            if counts[kind] > _MOST_OF_A_KIND:
                 return
-            yield finding
     except LshdbError as error:
         yield Finding(kind, "index", error.message, "what comes after it was not compared")
     except (ValueError, TypeError, OverflowError, IndexError) as error:

@@ -12,6 +12,7 @@ structure of the database.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +23,12 @@ from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
-from lshdb.storage.tables.records import MOST_DOC_ID, is_document, row_checksum
+from lshdb.storage.tables.records import (
+    DOCUMENT_COLUMNS,
+    MOST_DOC_ID,
+    is_document,
+    row_checksum,
+)
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
@@ -38,6 +44,17 @@ __all__ = [
 _ROWS = 1_000
 _TEXT_BYTES = 2**20
 _ROW_BYTES = 256
+_COLUMNS = [*DOCUMENT_COLUMNS.split(", "), "form", "body"]
+"""Of a document and its text, as they are read."""
+
+
+def _getter(*names: str) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    return operator.itemgetter(*map(_COLUMNS.index, names))
+
+
+_LINKS = _getter("doc_id", "key", "signature_id", "n_shingles", "batch_id")
+_TEXT = _getter("form", "body", "body_hash")
+_N_CHARS = _COLUMNS.index("n_chars")
 
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -47,9 +64,7 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield rows of the large tables whose checksum is not that of their values."""
-    for row, what in _changed(snapshot.stream("SELECT * FROM document"), is_document):
-        yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
+    """Yield rows of edges and fields whose checksum is not that of their values."""
     for row, what in _changed(snapshot.stream("SELECT * FROM edge")):
         yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
     for row, what in _changed(snapshot.stream("SELECT * FROM kept_field")):
@@ -61,35 +76,39 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
 
 
-def _changed(
-    rows: Iterable[Sequence[Any]], may_be: Callable[[Sequence[Any]], bool] = lambda values: True
-) -> Iterator[tuple[Sequence[Any], str]]:
-    """Yield the rows whose checksum, the last column, is not that of their values, and say so.
-
-    And those whose values cannot be, although they have their checksum.
-    """
+def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
+    """Yield the rows whose checksum, the last column, is not that of their values, and say so."""
     for row in rows:
-        values = row[:-1]
-        checksum = row_checksum(values)
-        if checksum != row[-1]:
-            yield row, f"CRC-32 of its values is {checksum:08x}; expected {row[-1]:08x}"
-        elif not may_be(values):
-            yield row, "has values of types or lengths that are not written"
+        if what := _change(row):
+            yield row, what
+
+
+def _change(row: Sequence[Any]) -> str:
+    checksum = row_checksum(row[:-1])
+    if checksum == row[-1]:
+        return ""
+    return f"CRC-32 of its values is {checksum:08x}; expected {row[-1]:08x}"
+
+
+def _change_of_document(row: Sequence[Any]) -> str:
+    """Return what is wrong with a row; values that cannot be may have their checksum, too."""
+    if what := _change(row):
+        return what
+    return "" if is_document(row[:-1]) else "has values of types or lengths that are not written"
 
 
 def document_findings(
     snapshot: Snapshot, params: IndexParams, *, workers: int = 1
 ) -> Iterator[Finding]:
-    """Yield documents without signature, batch or text, and texts without a document.
+    """Yield changed documents, those without signature, batch or text, and texts without one.
 
     Texts are decompressed and hashed some at a time, by several workers in threads of their own.
     """
     keeps_texts = params.keeps_texts
     batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
-        "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body, "
-        "n_chars "
-        "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
+        f"SELECT document.doc_id, {', '.join(_COLUMNS[1:])} FROM document "
+        "LEFT JOIN content ON content.doc_id = document.doc_id"
     )
     try:
         codec = snapshot.codec
@@ -104,7 +123,9 @@ def document_findings(
     )
     for batch, texts in compared:
         for row, of_text in zip(batch, texts, strict=True):
-            doc_id, key, signature_id, n_shingles, batch_id = row[:5]
+            doc_id, key, signature_id, n_shingles, batch_id = _LINKS(row)
+            if what := _change_of_document(row[:-2]):
+                yield Finding("document", f"table document, row {doc_id}", what, f"document {key}")
             what = ""
             if (signature_id is None) != (n_shingles == 0):
                 what = f"has {n_shingles} shingles and signature {signature_id}"
@@ -131,7 +152,7 @@ def _batches_of_texts(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[A
     room = _TEXT_BYTES
     for row in rows:
         batch.append(row)
-        packed = row[7]
+        packed = row[-1]
         room -= _ROW_BYTES + (len(packed) if isinstance(packed, bytes) else 0)
         if room <= 0:
             yield batch
@@ -146,13 +167,11 @@ def _compared(
     """Return a batch, and for each of its texts what is wrong with it."""
     if not keeps_texts:
         return batch, [""] * len(batch)
-    stored = [row[5:] for row in batch]  # body_hash, form, body, n_chars
-    written = codec.are_as_written(
-        [(form, packed, body_hash) for body_hash, form, packed, _ in stored]
-    )
+    texts = [_TEXT(row) for row in batch]
+    written = codec.are_as_written(texts)
     return batch, [
-        "" if is_whole else _text_finding(codec, form, packed, body_hash, n_chars)
-        for is_whole, (body_hash, form, packed, n_chars) in zip(written, stored, strict=True)
+        "" if is_whole else _text_finding(codec, *text, n_chars=row[_N_CHARS])
+        for is_whole, text, row in zip(written, texts, batch, strict=True)
     ]
 
 
@@ -175,7 +194,7 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
 
 
 def _text_finding(
-    codec: BodyCodec, form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object
+    codec: BodyCodec, form: str | None, packed: bytes | None, body_hash: bytes, *, n_chars: object
 ) -> str:
     """Return what is wrong with a stored text; empty if nothing is."""
     if packed is None or form is None:
