@@ -15,6 +15,7 @@ from tests.fault.power_loss import Recording, broken_by
 from tests.fault.steps import LIFE, LIVES_FROM_OTHERS, SHORT_LIFE
 
 STATES = 10_000
+REWRITTEN = (("create", "add_few"), ("reband", "remove", "compact"))
 LIFE_OF_BITS = (("create", "add_batches", "remove"), ("compact", "add_few"))
 SHORT_RATE = 0.3
 """Random states a call over the short life: what finds each planted bug, whatever the seed."""
@@ -81,6 +82,12 @@ def _many(recording: Recording, wanted: int) -> tuple[set[bytes], list[str]]:
 def test_a_short_life_is_sound(record: Callable[..., Recording]) -> None:
     """As thoroughly as the planted bugs are looked for: with one of them, this fails."""
     _, found = broken_by(record(SHORT_LIFE), 0, SHORT_RATE)
+    assert found == []
+
+
+def test_a_short_life_in_which_all_is_rewritten_is_sound(record: Callable[..., Recording]) -> None:
+    """New generations and descriptions are there before a commit needs them."""
+    _, found = broken_by(record(REWRITTEN), 0, SHORT_RATE)
     assert found == []
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index
+from lshdb.storage.place import directory
+from lshdb.storage.rowfiles import generations
 from tests.conftest import family_corpus
 from tests.raw import change
 
@@ -43,6 +45,27 @@ def test_a_file_that_is_cut_while_it_is_open_kills_nobody(tmp_path: Path, kept: 
             with pytest.raises(DamageError, match="bytes long"):
                 question()
         assert index.check()
+
+
+def test_names_that_a_commit_refers_to_are_durable_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite syncs the folder with the first commit of a connection; no other database does."""
+    path = make(tmp_path / "x.lshdb", CORPUS)
+    synced: list[set[str]] = []
+    for module in (generations, directory):
+        monkeypatch.setattr(
+            module,
+            "sync_directory",
+            lambda folder: synced.append({file.name for file in Path(folder).iterdir()}),
+        )
+    with Index.open(path) as index:
+        index.remove([key for key, _ in CORPUS[:6]])
+    synced.clear()
+    Index.reband(path, bands=5, rows=4)
+    assert "index.next.toml" in synced[0] and "signatures.1.npy" not in synced[0]
+    assert {"index.next.toml", "signatures.1.npy"} <= synced[1]
+    assert "index.next.toml" not in synced[2]
 
 
 def test_a_new_generation_is_found_by_who_had_the_old_one_open(tmp_path: Path) -> None:
