@@ -1,6 +1,7 @@
-"""How long does a warm query take, through the API, with what verifies it?
+"""How long does a warm query take, through the API, with what verifies it, alone and in blocks?
 
     python -m benchmarks.querying INDEX | --generated 1000000  [--queries 2000] [--repeats 3]
+                                                               [--many 20480]
 
 Queries are stored documents, drawn at random, without their first word, so that each is a near-
 duplicate of something and a copy of nothing; or the keys of those documents. One round goes before
@@ -8,6 +9,10 @@ the clock, as warm means that what is asked for has been asked for. Then every q
 itself, from the call to the list of hits: ``Index.query(text)`` with nothing but ``verify``, or
 ``Index.query(key=...)``. The last column is the processor's time of each query's fastest round,
 which depends less on what else the machine does.
+
+The second table is of ``--many`` texts at once, by ``Index.query_many``: as objects and as columns
+(``columns()``), on one thread and on two, in turn with some of them one by one. Times are those of
+the fastest round, and the last column compares the processor's time with one by one.
 """
 
 from __future__ import annotations
@@ -16,8 +21,11 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +34,7 @@ from benchmarks._pair_jobs import run_in_fresh_process
 from benchmarks._short import WORDS, short_corpus
 from benchmarks._tables import facts, table
 from benchmarks.peers.pairers import PAIRERS
-from lshdb import Hits, Index
+from lshdb import Hits, Index, QueryAnswers
 
 _WAYS: dict[str, Callable[[Index, str, str], Hits]] = {
     "signature": lambda index, _, text: index.query(text, verify="signature"),
@@ -42,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         path = options.index or _generated(Path(name), options)
         with Index.open(path) as index:
             _report(index, options)
+            _report_many(index, options)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -53,6 +62,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--words", type=int, default=WORDS, help="words a generated document")
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--many", type=int, default=20_480, help="texts at once")
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args(arguments)
 
@@ -86,6 +96,48 @@ def _report(index: Index, options: argparse.Namespace) -> None:
         )  # fmt: skip
     print(table(head, body, markdown=options.markdown))
     print(f"\nPeak memory {peak_memory() / 2**20:,.0f} MiB", flush=True)
+
+
+_ALONE = 2048
+"""Texts that are asked for one by one."""
+
+
+def _report_many(index: Index, options: argparse.Namespace) -> None:
+    texts = [text for _, text in _queries(index, options.many)[1]]
+    print(f"\n{len(texts):,} texts at once, {options.repeats} rounds in turn\n")
+    body = []
+    for verify in ("signature", "exact"):
+        fastest: dict[str, tuple[float, float]] = {}
+        for _ in range(options.repeats):
+            for way, n, ask in _many_ways(index, texts, verify):
+                begun, processor = time.perf_counter(), time.process_time()
+                ask()
+                clock, processor = time.perf_counter() - begun, time.process_time() - processor
+                before = fastest.get(way, (clock, processor))
+                fastest[way] = min(clock / n, before[0]), min(processor / n, before[1])
+        alone = fastest["one by one"][1]
+        body += [
+            [verify, way, f"{1 / clock:,.0f}", f"{1e6 * processor:.1f}", f"{processor / alone:.2f}"]
+            for way, (clock, processor) in fastest.items()
+        ]
+    head = ["verify", "way", "queries/s", "processor us", "of one by one"]
+    print(table(head, body, markdown=options.markdown), flush=True)
+
+
+def _many_ways(
+    index: Index, texts: list[str], verify: Any
+) -> Iterator[tuple[str, int, Callable[[], object]]]:
+    """Yield the name of each way, its number of queries, and what asks them."""
+    some = texts[:_ALONE]
+    yield "one by one", len(some), lambda: [index.query(text, verify=verify) for text in some]
+    for workers in (1, 2):
+        answers = index.query_many(texts, verify=verify, workers=workers)
+        yield f"objects, workers={workers}", len(texts), partial(deque, answers, maxlen=0)
+        yield f"columns, workers={workers}", len(texts), partial(_columns, answers)
+
+
+def _columns(answers: QueryAnswers) -> None:
+    deque(answers.columns(), maxlen=0)
 
 
 def _queries(index: Index, wanted: int) -> tuple[int, list[tuple[str, str]]]:

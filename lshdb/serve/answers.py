@@ -18,8 +18,10 @@ from lshdb.search.explain import Explanation, ShownDocument
 from lshdb.search.verification import Hits
 
 __all__ = [
+    "MOST_HITS",
     "MOST_LISTED",
     "MOST_OFFSET",
+    "MOST_QUERIES",
     "MOST_SHINGLED",
     "MOST_TEXT",
     "ClusterAnswer",
@@ -30,12 +32,17 @@ __all__ = [
     "ExplainRequest",
     "HealthAnswer",
     "QueryAnswer",
+    "QueryAnswerList",
     "QueryRequest",
     "StatsAnswer",
 ]
 
 MOST_LISTED = 1000
 """Answers to one query, and clusters or members of one page."""
+MOST_QUERIES = 1024
+"""Texts of one request."""
+MOST_HITS = 100_000
+"""Documents that may be listed for all texts of one request."""
 MOST_OFFSET = 10**12
 """Clusters to pass over; no index has as many."""
 MOST_SHINGLED = 1_000_000
@@ -111,8 +118,14 @@ class _Body(_Strict):
 
 
 class QueryRequest(_Body):
-    """A query: one of ``text``, ``vector`` and ``key``."""
+    """A query: one of ``text``, ``vector`` and ``key``; or many: ``texts``."""
 
+    texts: list[Text] | None = Field(
+        None,
+        min_length=1,
+        max_length=MOST_QUERIES,
+        description="Many texts, each as ``text``; ``answers`` has an answer for each, in order.",
+    )
     key: str | None = Field(None, description="Key of a document of the index; it is not listed.")
     top: int = Field(10, ge=1, le=MOST_LISTED, description="Most answers.")
     threshold: Score | None = Field(
@@ -165,6 +178,12 @@ class QueryAnswer(BaseModel):
             for hit in hits
         ]  # fmt: skip
         return cls(hits=listed, truncated=hits.truncated)
+
+
+class QueryAnswerList(BaseModel):
+    """The answers to many texts, in their order."""
+
+    answers: list[QueryAnswer]
 
 
 class ExplainAnswer(BaseModel):

@@ -33,6 +33,7 @@ from lshdb.errors import (
     SignaturesElsewhereError,
 )
 from lshdb.serve.answers import (
+    MOST_HITS,
     MOST_LISTED,
     MOST_OFFSET,
     MOST_SHINGLED,
@@ -45,6 +46,7 @@ from lshdb.serve.answers import (
     ExplainRequest,
     HealthAnswer,
     QueryAnswer,
+    QueryAnswerList,
     QueryRequest,
     StatsAnswer,
 )
@@ -212,9 +214,11 @@ class _Routes:
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application."""
         get, post = app.get, app.post
-        post("/api/query", response_model=QueryAnswer, openapi_extra=_body(QueryRequest))(
-            self.query
-        )
+        post(
+            "/api/query",
+            response_model=QueryAnswer | QueryAnswerList,
+            openapi_extra=_body(QueryRequest),
+        )(self.query)
         get("/api/documents/{key:any_key}", response_model=DocumentAnswer)(self.document)
         get("/api/documents", response_model=DocumentAnswer)(self.document)  # for keys as ".."
         post("/api/explain", response_model=ExplainAnswer, openapi_extra=_body(ExplainRequest))(
@@ -232,21 +236,27 @@ class _Routes:
         return await self._workers.ask(lambda: _json(question()))
 
     async def query(self, request: Request) -> Response:
-        """List the documents most similar to a text, a vector, or a document of the index."""
+        """List the documents most similar to a text, a vector, a document, or to many texts."""
         received = await _json_body(request)
 
         def question() -> Response:
             query = json_request(received, QueryRequest)
-            body = _body_of(query, "key", self._index)
-            hits = self._index.query(
-                body, key=query.key, top=query.top, threshold=query.threshold,
-                below=query.below, measure=query.measure, verify=query.verify,
-                recall=query.recall,
-            )  # fmt: skip
-            keys = [hit.key for hit in hits]
-            texts = self._texts(keys) if query.with_text else {}
+            options: dict[str, Any] = {
+                name: getattr(query, name)
+                for name in ("top", "threshold", "below", "measure", "verify", "recall")
+            }
+            if query.texts is None:
+                body = _body_of(query, "key", self._index)
+                listed = [self._index.query(body, key=query.key, **options)]
+            else:
+                texts = _texts_of(query)
+                listed = [hits for _, hits in self._index.query_many(texts, **options)]
+            keys = list(dict.fromkeys(hit.key for hits in listed for hit in hits))
+            bodies = self._texts(keys) if query.with_text else {}
             fields = self._index.fields(keys) if query.with_fields else {}
-            return _json(QueryAnswer.of(hits, texts, fields), exclude_none=True)
+            answers = [QueryAnswer.of(hits, bodies, fields) for hits in listed]
+            answer = answers[0] if query.texts is None else QueryAnswerList(answers=answers)
+            return _json(answer, exclude_none=True)
 
         return await self._workers.ask(question)
 
@@ -388,10 +398,27 @@ def _body_of(request: QueryRequest | ExplainRequest, key: str, index: Index) -> 
     """Return the body of a request that has exactly one of text, vector and a key."""
     bodies = [request.text, request.vector, getattr(request, key)]
     if [body is None for body in bodies].count(False) != 1:
-        raise ParameterError(f"give one of text, vector and {key}")
+        more = ", or texts" if isinstance(request, QueryRequest) else ""
+        raise ParameterError(f"give one of text, vector and {key}{more}")
     if request.vector is not None and index.params.kind.body == "text":
         raise ParameterError("the query has a vector, and this index holds texts")
     return request.body()
+
+
+def _texts_of(request: QueryRequest) -> list[Any]:
+    """Return the texts of a request of many, which may have no other query."""
+    texts = request.texts or []
+    if not request.text is request.vector is request.key is None:
+        raise ParameterError("give one of text, vector and key, or texts")
+    if None in texts:
+        raise ParameterError(f"text {texts.index(None)} of texts is null", hint="give texts")
+    if request.top * len(texts) > MOST_HITS:
+        raise ParameterError(
+            f"{len(texts):,} texts with top {request.top:,} may list more than {MOST_HITS:,} "
+            "documents",
+            hint="ask for fewer documents with 'top', or in several requests",
+        )
+    return texts
 
 
 def _error(request: Request, status: int, error: ErrorAnswer, **headers: str) -> Response:

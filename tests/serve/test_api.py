@@ -58,6 +58,16 @@ def test_a_query_answers_as_the_library_does(index: Index, ask: Any) -> None:
     assert ask("POST", "/api/query", {"text": text, "top": 1}).json["truncated"] == 2
 
 
+def test_many_texts_are_answered_in_their_order(index: Index, ask: Any) -> None:
+    texts: list[Any] = [TEXTS["mon-2"], "", "of other words", TEXTS["weather"], ["some", "tokens"]]
+    asked = {"texts": texts, "top": 2, "with_text": True, "with_fields": True}
+    answers = ask("POST", "/api/query", asked).json["answers"]
+    alone = [{"text": text, "top": 2, "with_text": True, "with_fields": True} for text in texts]
+    assert answers == [ask("POST", "/api/query", one).json for one in alone]
+    assert [len(answer["hits"]) for answer in answers[:4]] == [2, 0, 0, 1]
+    assert answers[0]["hits"][0]["text"] == TEXTS["mon-2"]
+
+
 def test_a_query_by_key_with_texts_and_fields(ask: Any) -> None:
     asked = {"key": "mon-1", "with_text": True, "with_fields": True, "below": 0.99}
     (hit,) = ask("POST", "/api/query", asked).json["hits"]
@@ -75,6 +85,13 @@ def test_a_query_by_key_with_texts_and_fields(ask: Any) -> None:
         ({"text": "a", "threshold": 2}, "threshold"),
         ({"text": 3}, "text"),
         ({"vector": [1, 2]}, "query"),
+        ({"texts": []}, "texts"),
+        ({"texts": ["a"] * 1025}, "texts"),
+        ({"texts": ["a", None]}, "text 1 of texts is null"),
+        ({"texts": ["a", 3]}, "texts"),
+        ({"texts": ["a"], "key": "b"}, "give one of text, vector and key, or texts"),
+        ({"texts": ["a"] * 200, "top": 501}, "200 texts with top 501 may list more than 100,000"),
+        ({"texts": ["a", "\ud800"]}, "query '1': the query cannot be used"),
         (["text"], "the body is not a JSON object"),
         (b'{"text": ', "the body is not JSON"),
         (b'{"text": "\xff"}', "the body is not JSON"),
