@@ -248,6 +248,46 @@ def test_only_dialects_import_a_database_driver() -> None:
                 assert imported.split(".")[0] not in DRIVERS, (name, imported)
 
 
+STATEMENT = re.compile(
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|WITH)\b.*\b(FROM|INTO|SET|TABLE|VIEW)\b",
+    re.DOTALL,
+)
+RUNNING_SQL = {"execute", "execute_many", "executemany", "executescript"}
+OWN_DATABASES = ("disksort/sorted_rows.py", "exchange/datasette_plugin.py")
+"""A scratch file of its own, and Datasette's connections."""
+
+
+def statements(tree: ast.AST) -> list[str]:
+    """Statements of SQL in a module, and calls that run one; examples in prose are neither."""
+    texts = [
+        ast.unparse(node).removeprefix("f")[1:]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    ]
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    hits = [text for text in texts if STATEMENT.match(text)]
+    return hits + [call for call in calls if call.rpartition(".")[2] in RUNNING_SQL]
+
+
+def test_statements_of_sql_stand_in_storage_alone() -> None:
+    for name, tree in modules():
+        if not name.startswith("storage/") and name != OWN_DATABASES[0]:
+            hits = statements(tree)
+            if name == OWN_DATABASES[1]:
+                hits = [hit for hit in hits if not hit.endswith(".execute")]
+            assert not hits, (name, hits)
+
+
+def test_a_statement_of_sql_is_seen() -> None:
+    for bad in (
+        "a = 'SELECT key FROM document'", "a = f'DELETE FROM {table}'", "snapshot.execute(words)",
+        "sql = ('SELECT key '\n 'FROM document')",
+    ):  # fmt: skip
+        assert statements(ast.parse(bad)), bad
+    assert not statements(ast.parse("hint = 'lshdb sql INDEX \"SELECT key FROM document\"'"))
+
+
 def test_commands_use_public_names_and_no_arrays() -> None:
     for name, tree in modules("cli/"):
         for imported in imports(tree):

@@ -24,13 +24,22 @@ from datasette.utils import tilde_decode, tilde_encode
 
 import lshdb
 from lshdb.storage.dialects.sqlite.text_function import register_text
+from lshdb.storage.tables.view_statements import (
+    CLUSTER_KEYS,
+    CLUSTER_LABEL,
+    CLUSTER_UPDATE,
+    COUNT_INDEX_TABLES,
+    DOCUMENT,
+    DOCUMENT_FIELDS,
+    INDEX_TABLES,
+    NEIGHBORS,
+)
 
 if TYPE_CHECKING:
     import sqlite3
 
 __all__ = ["canned_queries", "prepare_connection", "register_routes", "render_cell"]
 
-_OWN = ("document", "content", "state", "edge_state", "neighbor", "cluster", "document_field")
 _KEYS = frozenset({"key", "neighbor", "older_key", "label"})
 """Columns that hold the key of a document."""
 _MOST_LISTED = 100
@@ -40,21 +49,6 @@ _IS_INDEX: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _QUERY = re.compile(
     r"^([^\n]+(?:\n[^\n]+)*?):\n\n<!-- sql: (\w+) -->\n```sql\n(.+?)\n```", re.MULTILINE | re.DOTALL
 )
-_NAMES_IN = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join('?' * len(_OWN))})"
-
-_DOCUMENT = (
-    "SELECT document.doc_id, key, n_chars, n_shingles, source, batch_id, added_at, last_seen_at, "
-    "substr(text(doc_id), 1, ?) AS body, signature_id FROM document WHERE key = ?"
-)
-_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = ?"
-_SIMILAR = (
-    "SELECT neighbor, similarity, method, distance FROM neighbor WHERE key = ? "
-    "ORDER BY similarity DESC, neighbor LIMIT ?"
-)
-_LABEL = "SELECT label FROM cluster WHERE key = ?"
-_MEMBERS = "SELECT key FROM cluster WHERE label = ? ORDER BY doc_id LIMIT ?"
-_UPDATED = "SELECT updated_at FROM edge_state"
-
 _PAGE = """{% extends "base.html" %}
 {% block title %}{{ document.key }}{% endblock %}
 {% macro link(key) %}<a href="{{ page }}?{{ {"key": key}|urlencode }}">{{ key }}</a>{% endmacro %}
@@ -89,8 +83,8 @@ characters.</p>{% endif %}{% endif %}
 @hookimpl
 def prepare_connection(conn: sqlite3.Connection) -> None:
     """Give each connection to an index the function ``text``."""
-    (n_tables,) = conn.execute(_NAMES_IN, _OWN).fetchone()
-    if n_tables == len(_OWN):
+    (n_tables,) = conn.execute(COUNT_INDEX_TABLES).fetchone()
+    if n_tables == len(INDEX_TABLES):
         register_text(conn)
 
 
@@ -138,7 +132,8 @@ async def show_document(request: Any, datasette: Any) -> Any:
             [("view-table", (name, table)), ("view-database", name), "view-instance"],
         )
     key = request.args.get("key") or ""
-    document = (await database.execute(_DOCUMENT, [_MOST_CHARACTERS, key])).first()
+    values = {"most": _MOST_CHARACTERS, "key": key}
+    document = (await database.execute(DOCUMENT, values)).first()
     if document is None:
         raise NotFound(f"there is no document with the key {key!r} in {name}")
     context = await _context(database, document)
@@ -154,15 +149,18 @@ async def show_document(request: Any, datasette: Any) -> Any:
 async def _context(database: Any, document: Any) -> dict[str, Any]:
     """Return what the page of a document shows."""
 
-    async def rows(statement: str, *parameters: object) -> list[Any]:
-        return list(await database.execute(statement, list(parameters)))
+    async def rows(statement: str, **parameters: object) -> list[Any]:
+        return list(await database.execute(statement, parameters))
 
     key, n_chars = document["key"], document["n_chars"]
-    fields = await rows(_FIELDS, document["doc_id"])
+    fields = await rows(DOCUMENT_FIELDS, doc_id=document["doc_id"])
     facts = [(name, document[name]) for name in document.keys() if name not in {"key", "body"}]  # noqa: SIM118
-    similar = await rows(_SIMILAR, key, _MOST_LISTED + 1)
-    label = await rows(_LABEL, key)
-    updated = await rows(_UPDATED)
+    similar = await rows(NEIGHBORS, key=key, most=_MOST_LISTED + 1)
+    label = await rows(CLUSTER_LABEL, key=key)
+    updated = await rows(CLUSTER_UPDATE)
+    members = []
+    if label:
+        members = await rows(CLUSTER_KEYS, label=label[0][0], most=_MOST_LISTED + 1)
     has_distance = bool(similar) and similar[0]["distance"] is not None
     return {
         "document": document,
@@ -170,7 +168,7 @@ async def _context(database: Any, document: Any) -> dict[str, Any]:
         "cut": _MOST_CHARACTERS if n_chars > _MOST_CHARACTERS else 0,
         "similar": similar,
         "measure": "distance" if has_distance else "similarity",
-        "members": await rows(_MEMBERS, label[0][0], _MOST_LISTED + 1) if label else [],
+        "members": members,
         "updated_at": updated[0][0] if updated else None,
         "most": _MOST_LISTED,
     }
@@ -178,8 +176,8 @@ async def _context(database: Any, document: Any) -> dict[str, Any]:
 
 async def _is_index(database: Any) -> bool:
     if database not in _IS_INDEX:
-        (n_tables,) = (await database.execute(_NAMES_IN, list(_OWN))).first()
-        _IS_INDEX[database] = n_tables == len(_OWN)
+        (n_tables,) = (await database.execute(COUNT_INDEX_TABLES)).first()
+        _IS_INDEX[database] = n_tables == len(INDEX_TABLES)
     return _IS_INDEX[database]
 
 

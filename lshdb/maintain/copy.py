@@ -24,6 +24,7 @@ from lshdb.storage.dialects import Database, DatabasePlace, named_place
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.place.creation import Creation, make_tables
 from lshdb.storage.place.directory import Description, IndexDirectory
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 
@@ -46,8 +47,8 @@ def transfer_rows(source: Snapshot, target: Session) -> None:
     """
     for table in _tables():
         columns = table.columns.keys()
-        order = ", ".join(column.name for column in table.primary_key)
-        rows = source.stream(f"SELECT {', '.join(columns)} FROM {table.name} ORDER BY {order}")
+        order = [column.name for column in table.primary_key]
+        rows = Inspection(source.session).rows_in_order(table.name, columns, order)
         target.insert_rows(table.name, columns, rows)
     bands = BandTable(target, source.bands.n)
     for first in range(0, source.n_signatures, _BAND_ROWS):
@@ -83,7 +84,7 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
     place = named_place(place, creation.path)
     try:
         with creation.filling(place) as database, store.reading() as snapshot:
-            identity = snapshot.execute("SELECT uuid FROM state").fetchone()[0]
+            identity = snapshot.identity()["uuid"]
             IndexDirectory(creation.aside).write_description(
                 Description(FORMAT, identity, place, store.params.items())
             )
@@ -147,7 +148,7 @@ def replace_database(store: Store, replacement: Store, *, lock_timeout: float) -
                 )
                 target = store.database.session(connection)
                 for table in reversed(list(_tables())):
-                    target.execute(f"DELETE FROM {table.name}")
+                    target.delete_all(table.name)
                 store.database.remake_bands(connection, bands)
                 transfer_rows(source, target)
             with engine.begin() as connection:

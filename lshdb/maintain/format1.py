@@ -14,14 +14,13 @@ When it is whole, one transaction of the database drops the tables of format 1 a
 those of today. Killed at any moment before its commit, the upgrade leaves the old index; after it,
 the new one. The new ``index.toml`` lies beside the old one until then, as ``index.next.toml``.
 
-This module alone knows the tables of format 1. It reads them with statements of its own.
+``storage/rows/format1_tables.py`` reads the tables of format 1.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +51,7 @@ from lshdb.storage.place.directory import (
 )
 from lshdb.storage.rowfiles.generations import Generation, generation_of
 from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.rows.format1_tables import Format1Tables, drop_tables
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
@@ -72,36 +72,6 @@ __all__ = ["replace_format_1", "settle_upgrade"]
 
 REVISIONS = ("0006", "0007")
 """The schemas of format 1 that are read; they differ in nothing that is read."""
-_DOCUMENT = (
-    "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
-    "added_at, last_seen_at, n_unassigned, checksum"
-)
-_DOCUMENTS = (
-    f"SELECT {', '.join(f'document.{name}' for name in _DOCUMENT.split(', '))}, form, body, "
-    "kept_field.fields, kept_field.checksum FROM document "
-    "LEFT JOIN content ON content.doc_id = document.doc_id "
-    "LEFT JOIN kept_field ON kept_field.doc_id = document.doc_id ORDER BY document.doc_id"
-)
-_BATCH = (
-    "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
-    "n_copies, n_rejected, n_removed, unicode_version, checksum"
-)
-_STATE = (
-    "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
-    "n_signatures, next_doc_id, next_run_id, checksum"
-)
-_VIEWS = (
-    "neighbor", "document_field", "cursor_document", "new_document", "cluster", "bucket_size",
-    "document_bucket", "bucket", "posting",
-)  # fmt: skip
-_TABLES = (
-    "bucket_stat", "run", "stored_posting", "no_posting", "retired_run", "commit_mark", "segment",
-    "unfinished_add", "night", "cursor", "kept_field", "content", "document", "batch", "edge",
-    "edge_state", "cluster_member", "signature_release", "signature_block", "parameter", "state",
-    "alembic_version",
-)  # fmt: skip
-"""Views and tables, each before those that it refers to."""
-_RUN = re.compile(r"posting_run_\d+")
 _CHUNK = 1000
 _ADD = "lshdb add makes a new index of the same documents"
 
@@ -187,7 +157,7 @@ def replace_format_1(
         for file in following.files:
             os.replace(aside / file.path.name, file.path)
         sync_directory(path)
-        _drop_tables(connection)
+        drop_tables(connection)
         make_tables(connection, database, old.params.bands)
         with at_rest(made) as snapshot:
             transfer_rows(snapshot, database.session(connection))
@@ -228,6 +198,7 @@ class _OldIndex:
     ----------
     params : IndexParams
         Of the new index.
+    tables : Format1Tables
     created_at : str
     generation : Generation
         Its row files.
@@ -236,19 +207,18 @@ class _OldIndex:
     def __init__(
         self, path: Path, description: Description, session: Session, database: Database
     ) -> None:
-        self._path = path
-        self._session = session
-        (revision,) = self._first("SELECT version_num FROM alembic_version")
+        self.tables = Format1Tables(session, database)
+        revision = self.tables.revision()
         if revision not in REVISIONS:
             raise FormatError(
                 f"the index {path} has format 1 and schema revision {revision}; lshdb upgrade "
                 f"reads revision {' and '.join(REVISIONS)} of format 1",
                 hint=_ADD,
             )
-        state = verified_row("state", self._first(f"SELECT {_STATE} FROM state"))
-        _, _, identity, self.created_at, _, _, signature_file, self._n_signatures, *_ = state
+        state = self.tables.state()
+        self.created_at, self._n_signatures = state["created_at"], state["n_signatures"]
         stored = stored_parameters(session, database)
-        compare_description(identity, stored, description, path, database)
+        compare_description(state["uuid"], stored, description, path, database)
         self.params = params_of(_today(stored), path)
         if not self.params.store_text:
             what = "vectors" if self.params.kind.is_dense else "texts"
@@ -258,16 +228,10 @@ class _OldIndex:
                 hint=_ADD,
             )
         self.generation: Generation = generation_of(
-            path, signature_file, row_layouts(self.params), database
+            path, state["signature_file"], row_layouts(self.params), database
         )
         if not self.generation.is_here():
             self.generation.signatures.open()
-
-    def _first(self, statement: str) -> tuple[Any, ...]:
-        row = self._session.execute(statement).fetchone()
-        if row is None:
-            raise DamageError(f"the database of {self._path} has no row for {statement!r}")
-        return tuple(row)
 
     def documents(self) -> Iterator[StoredText]:
         """Yield the documents in their order.
@@ -277,7 +241,7 @@ class _OldIndex:
         DamageError
             A row or a body is not the one that was written.
         """
-        for rows in in_chunks(self._session.stream(_DOCUMENTS), _CHUNK):
+        for rows in in_chunks(self.tables.documents(), _CHUNK):
             vectors: Iterable[Any] = [None] * len(rows)
             if self.params.keeps_vectors:
                 ids = [row[2] for row in rows]
@@ -301,23 +265,6 @@ class _OldIndex:
             raise DamageError(f"the vector of {key!r} is not the one written")
         return StoredText(key, body, source, fields, added_at, last_seen_at)
 
-    def rows_of(self, table: str, columns: str, order: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table with checksums, without these."""
-        rows = self._session.stream(f"SELECT {columns} FROM {table} ORDER BY {order}")
-        return (verified_row(table, tuple(row)) for row in rows)
-
-    def batches(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of ``batch``."""
-        return self.rows_of("batch", _BATCH, "batch_id")
-
-    def unfinished_adds(self) -> list[int]:
-        """Return the numbers of the adds that did not end."""
-        return [row[0] for row in self._session.execute("SELECT add_id FROM unfinished_add")]
-
-    def batch_by_key(self) -> Iterator[tuple[str, int]]:
-        """Yield the key of each document and the number of its batch."""
-        return self._session.stream("SELECT key, batch_id FROM document ORDER BY doc_id")
-
 
 def _today(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of the new index: the same under today's rules for texts."""
@@ -339,18 +286,18 @@ def _today(stored: dict[str, Any]) -> dict[str, Any]:
 
 def _restore_history(old: _OldIndex, writer: Writer) -> None:
     """Put the batches, nights and cursors of the old index in the place of the upgrade's own."""
-    for chunk in in_chunks(old.batch_by_key(), 20 * _CHUNK):
+    tables = old.tables
+    for chunk in in_chunks(tables.batch_by_key(), 20 * _CHUNK):
         with writer.transaction() as transaction:
             _restore_batches(transaction, chunk)
     with writer.transaction() as transaction:
-        transaction.execute("DELETE FROM batch")
-        load_batches(transaction, old.batches())
-        for add_id in old.unfinished_adds():
+        transaction.session.delete_all("batch")
+        load_batches(transaction, tables.batches())
+        for add_id in tables.unfinished_adds():
             transaction.begin_add(add_id)
-        for add_id, name in old.rows_of("night", "add_id, name, checksum", "add_id"):
+        for add_id, name in tables.nights():
             transaction.name_night(add_id, name)
-        cursor = "name, batch_id, advanced_at, checksum"
-        for name, batch_id, advanced_at in old.rows_of("cursor", cursor, "name"):
+        for name, batch_id, advanced_at in tables.cursors():
             transaction.set_cursor(name, batch_id, advanced_at)
 
 
@@ -363,16 +310,3 @@ def _restore_batches(transaction: WriteTransaction, chunk: list[tuple[str, int]]
         group.append(documents[key])
     for (batch_id, seen_at), group in groups.items():
         transaction.touch_documents(group, seen_at, batch_id=batch_id)
-
-
-def _drop_tables(connection: Connection) -> None:
-    """Drop what the schema of format 1 made, and nothing else."""
-    from sqlalchemy import inspect, text
-
-    tables = set(inspect(connection).get_table_names())
-    runs = sorted(filter(_RUN.fullmatch, tables))
-    for name in _VIEWS:
-        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
-    for name in (*runs, *_TABLES):
-        if name in tables:
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))

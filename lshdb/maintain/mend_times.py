@@ -88,9 +88,8 @@ def _possible(batches: Sequence[StoredBatch], now: str, future: str) -> list[str
 
 def _mend_rest(transaction: WriteTransaction, now: str, future: str, first: str) -> None:
     """Date the index itself, its cursors and its stored pairs."""
-    transaction.execute(
-        "UPDATE state SET created_at = ? WHERE created_at > ?", (min(first, now), future)
-    )
+    if transaction.snapshot.identity()["created_at"] > future:
+        transaction.date_index(min(first, now))
     for cursor in transaction.snapshot.cursors():
         if cursor.advanced_at > future:
             transaction.set_cursor(cursor.name, cursor.batch_id, now)

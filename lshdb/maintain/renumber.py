@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.records import require_checksums, with_checksums
-from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.changes import WriteTransaction, load_releases
 
 __all__ = ["Renumbering", "document_rows", "renumber"]
 
@@ -62,10 +63,7 @@ def document_rows(transaction: WriteTransaction, *, since: int = 0) -> Iterator[
     """
     last = 0
     while True:
-        rows = transaction.execute(
-            "SELECT * FROM document WHERE doc_id > ? AND signature_id >= ? ORDER BY doc_id LIMIT ?",
-            (last, since, _ROWS),
-        ).fetchall()
+        rows = Inspection(transaction.session).signed_documents_after(last, since, _ROWS)
         if not rows:
             return
         require_checksums("document", rows)
@@ -88,10 +86,8 @@ def renumber(transaction: WriteTransaction, numbers: Renumbering) -> None:
         values = ((*row[:2], new, *row[3:-1]) for row, new in zip(rows, moved, strict=True))
         transaction.move_documents([(row[2], row[-1], row[0]) for row in with_checksums(values)])
     releases = _renumber_edges(transaction, numbers)
-    transaction.execute("DELETE FROM signature_release")
-    names = ("release_id", "signature_id", "batch_id")
-    numbered = ((number, *row) for number, row in enumerate(releases, 1))
-    transaction.session.insert_rows("signature_release", names, numbered)
+    transaction.session.delete_all("signature_release")
+    load_releases(transaction, ((number, *row) for number, row in enumerate(releases, 1)))
 
 
 def _renumber_edges(
@@ -123,11 +119,7 @@ def _pending(
     again.
     """
     tables = transaction.edges
-    rows = transaction.execute(
-        "SELECT signature_id, batch_id FROM signature_release WHERE release_id > ? ORDER BY "
-        "release_id",
-        (release_id,),
-    ).fetchall()
+    rows = [row[1:] for row in tables.releases() if row[0] > release_id]
     released = _ids(row[0] for row in rows)
     stays = numbers.keeps(released)
     moved = numbers.new(released).tolist()
@@ -157,19 +149,16 @@ def _rewrite(
 
     width = len(keys)
     columns = metadata.tables[table].columns.keys()
-    place = f"({', '.join(keys)}) > ({', '.join('?' * width)})"
     last: Row = (-1,) * width
     while True:
-        rows = transaction.execute(
-            f"SELECT * FROM {table} WHERE {place} ORDER BY {', '.join(keys)} LIMIT {_ROWS}", last
-        ).fetchall()
+        rows = Inspection(transaction.session).rows_after(table, keys, last, _ROWS)
         if not rows:
             return
         if is_checked:
             require_checksums(table, rows)
             rows = [row[:-1] for row in rows]
         before, last = last, tuple(rows[-1][:width])
-        transaction.execute(f"DELETE FROM {table} WHERE {place} AND NOT {place}", (*before, *last))
+        transaction.session.delete_between(table, keys, before, last)
         ids = np.array([row[:width] for row in rows], dtype=np.int64)
         stays = np.flatnonzero(numbers.keeps(ids).all(axis=1))
         moved = zip(stays.tolist(), numbers.new(ids[stays]).tolist(), strict=True)

@@ -20,7 +20,12 @@ from lshdb.storage.dialects import database_of
 from lshdb.storage.dialects.base import Database
 from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.tables.migrations import SCHEMA_REVISION, check_revision, upgrade
+from lshdb.storage.tables.migrations import (
+    SCHEMA_REVISION,
+    check_revision,
+    stored_versions,
+    upgrade,
+)
 from lshdb.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -38,17 +43,14 @@ def upgrade_index(
     on_commit: Callable[[AddResult], None] | None,
 ) -> tuple[str | None, str]:
     """Bring an index up to date; see :meth:`lshdb.Index.upgrade`."""
-    from sqlalchemy import text
-
     description = IndexDirectory(path).read_description()
     if description.format not in (1, FORMAT):
         raise refuse_format(f"the index {path}", description.format)
     database = database_of(description.place, path)
     with _locked(path, database, lock_timeout):
         with _transaction(path, description, database, lock_timeout) as connection:
-            row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
-            before = None if row is None else str(row[0])
-            if connection.execute(text("SELECT format FROM state")).scalar() == 1:
+            before, stored_format = stored_versions(connection)
+            if stored_format == 1:
                 replace_format_1(
                     path,
                     description,

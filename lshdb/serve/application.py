@@ -55,6 +55,7 @@ from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
 from lshdb.serve.workers import BusyError, QuestionThreads, TooSlowError
+from lshdb.storage.tables.view_statements import CLUSTER_KEYS, CLUSTER_OF_KEY, LENGTHS
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -287,7 +288,7 @@ class _Routes:
             pair = json_request(received, ExplainRequest)
             body = _body_of(pair, "key2", self._index)
             keys = {"key1": pair.key1, "key2": pair.key2 or pair.key1}
-            n_chars = sum(n for (n,) in self._index.sql(_LENGTHS, keys))
+            n_chars = sum(n for (n,) in self._index.sql(LENGTHS, keys))
             n_chars += len(body) if isinstance(body, str) else 0
             explanation = self._index.explain(
                 pair.key1, pair.key2, body=body, with_shingles=n_chars <= MOST_SHINGLED
@@ -327,11 +328,12 @@ class _Routes:
         """Show the stored cluster of a document, by its label or any member's key."""
 
         def question() -> ClusterAnswer:
-            rows = list(self._index.sql(_CLUSTER_OF, {"key": label}))
+            rows = list(self._index.sql(CLUSTER_OF_KEY, {"key": label}))
             if not rows:
                 raise KeyNotFoundError(f"no cluster has the document {label!r}", key=label)
             keys = [
-                key for (key,) in self._index.sql(_MEMBERS, {"label": rows[0][0], "most": members})
+                key
+                for (key,) in self._index.sql(CLUSTER_KEYS, {"label": rows[0][0], "most": members})
             ]
             return ClusterAnswer(label=rows[0][0], size=rows[0][1], keys=keys)
 
@@ -384,14 +386,6 @@ async def _json_body(request: Request) -> bytes:
 def _json(answer: BaseModel, *, exclude_none: bool = False) -> Response:
     content = answer.model_dump_json(exclude_none=exclude_none)
     return Response(content, media_type="application/json")
-
-
-_LENGTHS = "SELECT n_chars FROM document WHERE key IN (:key1, :key2)"
-_CLUSTER_OF = (
-    "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
-    "FROM cluster AS own WHERE key = :key"
-)
-_MEMBERS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIMIT :most"
 
 
 def _body_of(request: QueryRequest | ExplainRequest, key: str, index: Index) -> Any:

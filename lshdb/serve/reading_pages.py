@@ -25,6 +25,7 @@ from lshdb.pages.text_markup import ShownText, show_difference, show_pair, uncha
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import QuestionThreads
+from lshdb.storage.tables.view_statements import BUCKET_KEYS, CLUSTER_KEYS, CLUSTER_OF_KEY
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -54,18 +55,6 @@ _SECTIONS = (
     ("/buckets", "Buckets"),
     ("/index", "Contents"),
     ("/docs", "API"),
-)
-_MEMBERS_OF = (
-    "SELECT other.key FROM cluster AS own JOIN cluster AS other ON other.label = own.label "
-    "WHERE own.key = :key ORDER BY other.doc_id LIMIT :most"
-)
-_LABEL_OF = (
-    "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
-    "FROM cluster AS own WHERE key = :key"
-)
-_IN_BUCKET = (
-    "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
-    "ORDER BY doc_id LIMIT :most"
 )
 
 
@@ -154,7 +143,7 @@ class ReadingPages:
             return self._page(
                 "", "document.html", title=key, key=key, shown=shown,
                 text=None if text is None else unchanged_text(text),
-                in_cluster=bool(list(self._index.sql(_LABEL_OF, {"key": key}))),
+                in_cluster=bool(list(self._index.sql(CLUSTER_OF_KEY, {"key": key}))),
             )  # fmt: skip
 
         return await self._workers.ask(question)
@@ -185,16 +174,15 @@ class ReadingPages:
         """Show the members of a cluster side by side."""
 
         def question() -> Response:
-            rows = list(self._index.sql(_LABEL_OF, {"key": key}))
-            keys = [
-                member for (member,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})
-            ]
-            if not rows or not keys:
+            rows = list(self._index.sql(CLUSTER_OF_KEY, {"key": key}))
+            label, size = rows[0] if rows else (None, 0)
+            listed = self._index.sql(CLUSTER_KEYS, {"label": label, "most": LISTED})
+            keys = [member for (member,) in listed]
+            if not keys:
                 raise KeyNotFoundError(
                     f"no cluster has the document {key!r}", key=key,
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
-            label, size = rows[0]
             return self._page(
                 "/clusters", "served_cluster.html", title=label, label=label, size=size,
                 members=self._side_by_side(keys[:MEMBERS]), more=keys[MEMBERS:],
@@ -241,7 +229,7 @@ class ReadingPages:
 
         def question() -> Response:
             values = {"band": band, "bucket": bucket, "most": LISTED}
-            keys = [key for (key,) in self._index.sql(_IN_BUCKET, values)]
+            keys = [key for (key,) in self._index.sql(BUCKET_KEYS, values)]
             title = f"A bucket of band {band}"
             return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
 

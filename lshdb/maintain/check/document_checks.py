@@ -22,6 +22,7 @@ import numpy as np
 from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import (
     DOCUMENT_COLUMNS,
@@ -65,13 +66,13 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield rows of edges and fields whose checksum is not that of their values."""
-    for row, what in _changed(snapshot.stream("SELECT * FROM edge")):
+    tables = Inspection(snapshot.session)
+    for row, what in _changed(tables.rows("edge")):
         yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
-    for row, what in _changed(snapshot.stream("SELECT * FROM kept_field")):
+    for row, what in _changed(tables.rows("kept_field")):
         where = f"table kept_field, row {row[0]}"
         yield Finding("kept_field", where, what, "the fields of 1 document")
-    orphans = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = kept_field.doc_id)"
-    for (doc_id,) in snapshot.stream(f"SELECT doc_id FROM kept_field WHERE {orphans}"):
+    for doc_id in tables.orphans("kept_field"):
         where = f"table kept_field, doc_id {doc_id}"
         yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
 
@@ -105,11 +106,8 @@ def document_findings(
     Texts are decompressed and hashed some at a time, by several workers in threads of their own.
     """
     keeps_texts = params.keeps_texts
-    batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
-    rows = snapshot.stream(
-        f"SELECT document.doc_id, {', '.join(_COLUMNS[1:])} FROM document "
-        "LEFT JOIN content ON content.doc_id = document.doc_id"
-    )
+    tables = Inspection(snapshot.session)
+    batches = tables.batch_ids()
     try:
         codec = snapshot.codec
     except DamageError as error:
@@ -118,7 +116,7 @@ def document_findings(
         codec = WITHOUT_DICTIONARY
     compared = work_ahead(
         partial(_compared, codec=codec, keeps_texts=keeps_texts),
-        _batches_of_texts(rows),
+        _batches_of_texts(tables.documents_with_texts(_COLUMNS)),
         workers=workers,
     )
     for batch, texts in compared:
@@ -138,10 +136,7 @@ def document_findings(
                 yield Finding("document", where, what, f"document {key}")
             if of_text:
                 yield Finding("text", f"table content, doc_id {doc_id}", of_text, f"document {key}")
-    missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
-    for (doc_id,) in snapshot.stream(
-        f"SELECT doc_id FROM content WHERE {missing if keeps_texts else '1 = 1'}"
-    ):
+    for doc_id in tables.orphans("content") if keeps_texts else tables.doc_ids("content"):
         what = "has no document" if keeps_texts else "exists, although texts are not stored"
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
 
@@ -180,9 +175,7 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
     if not params.keeps_vectors:
         return
     file, n = snapshot.vector_file, snapshot.n_signatures
-    rows = snapshot.stream(
-        "SELECT key, signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
-    )
+    rows = Inspection(snapshot.session).signed_contents()
     while batch := list(itertools.islice(rows, _ROWS)):
         in_file = [row for row in batch if 0 <= row[1] < n]  # others are found above
         vectors = file.take(np.array([row[1] for row in in_file], dtype=np.int64))
@@ -235,9 +228,7 @@ def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield where checksums do not cover each committed row once."""
     expected, n = 0, snapshot.n_signatures
     has_vectors = snapshot.generation.vectors is not None
-    for first, count, vector_crc in snapshot.execute(
-        "SELECT first_row, n_rows, vector_crc32 FROM signature_block ORDER BY first_row"
-    ):
+    for first, count, vector_crc in Inspection(snapshot.session).blocks("vector_crc32"):
         if (vector_crc is not None) != has_vectors:
             what = (
                 "has no CRC-32 of vectors" if has_vectors else "has one of vectors; none are kept"
@@ -258,7 +249,7 @@ def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _segment_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield faults in the numbers of commits, which prove that an order belongs to its rows."""
-    (last,) = snapshot.execute("SELECT max(n_signatures) FROM segment").fetchone()
+    last = Inspection(snapshot.session).greatest("segment", "n_signatures")
     if (last or 0) != snapshot.n_signatures:
         what = f"ends at {last or 0} signatures; {snapshot.n_signatures} are committed"
         yield Finding("block", "table segment", what, "no answer; questions take longer")
@@ -270,9 +261,7 @@ def _of_block(first: int, what: str, n: int) -> Finding:
 
 def _band_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield where the table of bands does not begin or end with the signatures."""
-    first, last = snapshot.execute(
-        "SELECT min(signature_id), max(signature_id) FROM band"
-    ).fetchone()
+    first, last = Inspection(snapshot.session).band_ends()
     n = snapshot.n_signatures
     if (first, last) != ((0, n - 1) if n else (None, None)):
         what = f"has signatures from {first} to {last}; {n} are committed"
@@ -281,25 +270,21 @@ def _band_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
     for table, kind in _SMALL_TABLES.items():
-        for row, what in _changed(snapshot.execute(f"SELECT * FROM {table}")):
+        for row, what in _changed(Inspection(snapshot.session).rows(table)):
             yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
 
 
 def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield unfinished adds that do not exist."""
-    for (add_id,) in snapshot.execute(
-        "SELECT add_id FROM unfinished_add WHERE add_id NOT IN (SELECT add_id FROM batch)"
-    ):
+    for add_id in Inspection(snapshot.session).adds_without_batch():
         what = f"names add {add_id} as unfinished, which does not exist"
         yield Finding("batch", "table unfinished_add", what, "what --since last means")
 
 
 def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield where batches do not add up to the documents that there are."""
-    (expected,) = snapshot.execute(
-        "SELECT coalesce(sum(n_added - n_removed), 0) FROM batch"
-    ).fetchone()
-    (count,) = snapshot.execute("SELECT count(*) FROM document").fetchone()
+    tables = Inspection(snapshot.session)
+    expected, count = tables.documents_by_batches(), tables.count("document")
     if count != expected:
         yield Finding(
             "count",
@@ -307,7 +292,7 @@ def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
             f"has {count} rows; expected {expected}, by the table batch",
             counted(abs(count - expected), "document"),
         )
-    (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()
+    last = tables.greatest("document", "doc_id")
     if last is not None and last >= snapshot.next_doc_id:
         what = f"the next doc_id is {snapshot.next_doc_id}, and a document has {last}"
         yield Finding("state", "table state, row 1", what, "the next add")

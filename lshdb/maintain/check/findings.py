@@ -7,12 +7,12 @@ worth knowing: other versions of Unicode, files left over.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lshdb.errors import LshdbError
 from lshdb.storage.orders.frozen import MOST_SORTED
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.records import timestamp, timestamp_in_future
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
@@ -73,38 +73,22 @@ def counted(n: int, what: str, many: str = "") -> str:
     return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
-def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any, ...]) -> str:
-    """Return number and first keys of the documents under a condition on the table ``document``.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-    condition : str
-        For ``WHERE``; one that an index of the table answers.
-    parameters : tuple
-    """
+def documents_affected(snapshot: Snapshot, signature_ids: Sequence[int]) -> str:
+    """Return the number and the first keys of the documents that have one of some signatures."""
     try:
-        (count,) = snapshot.execute(
-            f"SELECT count(*) FROM document WHERE {condition}", parameters
-        ).fetchone()
-        keys = snapshot.execute(
-            f"SELECT key FROM document WHERE {condition} LIMIT {_KEYS_NAMED + 1}", parameters
-        ).fetchall()
+        count, keys = Inspection(snapshot.session).keys_with(signature_ids, _KEYS_NAMED + 1)
     except LshdbError:
         return "documents that cannot be read"
     if not count:
         return "no document"
-    names = [str(key) for (key,) in keys[:_KEYS_NAMED]] + ["..."] * (len(keys) > _KEYS_NAMED)
+    names = keys[:_KEYS_NAMED] + ["..."] * (len(keys) > _KEYS_NAMED)
     return f"{counted(count, 'document')}: {', '.join(names)}"
 
 
 def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[str]:
     """Yield the notes, one sentence each; a quick check does not count documents."""
     here = unicodedata.unidata_version
-    versions = [
-        version for (version,) in snapshot.execute("SELECT DISTINCT unicode_version FROM batch")
-    ]
-    other_versions = sorted({version for version in versions if version != here})
+    other_versions = sorted(Inspection(snapshot.session).unicode_versions() - {here})
     if other_versions:
         yield (
             f"batches were signed with Unicode {', '.join(other_versions)}, and this interpreter "
@@ -186,18 +170,13 @@ def _later_than_now(snapshot: Snapshot, *, quick: bool) -> Iterator[str]:
 
 
 def _unassigned(snapshot: Snapshot) -> Iterator[str]:
-    rows = snapshot.execute(
-        "SELECT batch.unicode_version, count(*), sum(document.n_unassigned) "
-        "FROM document JOIN batch USING (batch_id) WHERE document.n_unassigned > 0 GROUP BY 1"
-    )
-    for version, documents, characters in rows:
+    tables = Inspection(snapshot.session)
+    for version, documents, characters in tables.unassigned_characters():
         texts = f"{counted(documents, 'document')} with {counted(characters, 'character')}"
         yield (
             f"{texts} that Unicode {version} did not assign when they were signed: a later version "
             "may normalise these otherwise"
         )
-    (unknown,) = snapshot.execute(
-        "SELECT count(*) FROM document WHERE n_unassigned IS NULL"
-    ).fetchone()
+    unknown = tables.count_uncounted()
     if unknown:
         yield (f"{counted(unknown, 'document')} came in before unassigned characters were counted")

@@ -20,6 +20,7 @@ from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
@@ -46,10 +47,9 @@ def block_findings(snapshot: Snapshot, *, is_quick: bool = False) -> Iterator[Fi
         a writer would refuse: then all blocks are checked.
     """
     for file in snapshot.generation.files:
-        columns = f"first_row, n_rows, {file.layout.checksum}"
         is_first_only = is_quick and not snapshot.is_behind(file)
-        which = "WHERE first_row = 0" if is_first_only else "ORDER BY first_row"
-        blocks = snapshot.execute(f"SELECT {columns} FROM signature_block {which}").fetchall()
+        tables = Inspection(snapshot.session)
+        blocks = tables.blocks(file.layout.checksum, is_first_only=is_first_only)
         yield from _file_findings(snapshot, file, blocks)
 
 
@@ -68,7 +68,7 @@ def _file_findings(
                 f"{file.path.name}, rows {first} to {end - 1}, "
                 f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
                 f"CRC-32 is {crc_now:08x}; expected {crc:08x}",
-                documents_affected(snapshot, "signature_id BETWEEN ? AND ?", (first, end - 1)),
+                documents_affected(snapshot, range(first, end)),
             )
 
 
@@ -86,9 +86,7 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
             ids, keys = snapshot.bands.rows(start, stop)
         except (ValueError, TypeError, OverflowError):
             what = "holds values that are no whole numbers"
-            affected = documents_affected(
-                snapshot, "signature_id BETWEEN ? AND ?", (start, stop - 1)
-            )
+            affected = documents_affected(snapshot, range(start, stop))
             yield Finding("posting", f"table band, rows {start} to {stop - 1}", what, affected)
             continue
         stored = np.full_like(expected, -1)
@@ -102,22 +100,16 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
                 what = f"says bucket {sql_buckets(key)}; by its row, it is not in that one"
             elif band > 0:
                 continue
-            affected = documents_affected(snapshot, "signature_id = ?", (signature_id,))
+            affected = documents_affected(snapshot, (signature_id,))
             yield Finding("posting", place, what, affected)
-    (outside,) = snapshot.execute(
-        "SELECT count(*) FROM band WHERE signature_id < 0 OR signature_id >= ?", (n,)
-    ).fetchone()
+    tables = Inspection(snapshot.session)
+    outside = tables.count_bands_outside(n)
     if outside:
         what = f"names signatures that do not exist; there are {n}"
         yield Finding("posting", "table band", what, counted(outside, "row"))
-    ends = sorted({0, n - 1} if n else ())
-    for signature_id in ends:  # all of them would be a pass for each band
-        rows, shown = snapshot.execute(
-            "SELECT (SELECT count(*) FROM band WHERE signature_id = ?), "
-            "(SELECT count(*) FROM posting WHERE signature_id = ?)",
-            (signature_id, signature_id),
-        ).fetchone()
-        if shown != rows * params.bands:
+    for signature_id in sorted({0, n - 1} if n else ()):  # all would be a pass for each band
+        n_rows, shown = (tables.count_of(table, signature_id) for table in ("band", "posting"))
+        if shown != n_rows * params.bands:
             what = f"shows {shown} postings of signature {signature_id}; expected {params.bands}"
             yield Finding("posting", "view posting", what, "statements of your own")
 
@@ -147,9 +139,7 @@ def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
                 if number is None or (number == file.n_orders - 1 and _is_past(snapshot)):
                     continue
                 what = f"order {number} is not that of the rows"
-        affected = documents_affected(
-            snapshot, "signature_id BETWEEN ? AND ?", (file.name.first, last - 1)
-        )
+        affected = documents_affected(snapshot, range(file.name.first, last))
         yield Finding("order", file.path.name, what, affected)
 
 
@@ -168,11 +158,7 @@ def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(
             "release", f"table signature_release, signature {signature_id}", what, "questions"
         )
-    for release_id, signature_id in snapshot.execute(
-        "SELECT release_id, signature_id FROM signature_release "
-        "WHERE NOT signature_id BETWEEN 0 AND ?",
-        (n - 1,),
-    ):
+    for release_id, signature_id in Inspection(snapshot.session).releases_outside(n):
         what = f"names signature {signature_id}; there are {n}"
         yield Finding("release", f"table signature_release, row {release_id}", what, "1 row")
 
@@ -182,18 +168,14 @@ def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     state, n = snapshot.edges.state(), snapshot.n_signatures
     best = params.curve.best
     lowest = best + 1.0 if state is None else state.threshold
-    rows = snapshot.execute(
-        "SELECT signature1, signature2, similarity FROM edge WHERE NOT (signature1 >= 0 "
-        "AND signature1 < signature2 AND signature2 < ? AND similarity BETWEEN ? AND ?)",
-        (n, lowest, best),
-    )
-    for smaller, larger, similarity in rows:
+    impossible = Inspection(snapshot.session).impossible_edges(n, lowest, best)
+    for smaller, larger, similarity in impossible:
         yield Finding(
             "edge",
             f"table edge, signatures {smaller} and {larger}",
             f"has similarity {similarity}; expected two of {n} signatures, the "
             f"smaller first, and from {lowest:g} to {best:g}",
-            documents_affected(snapshot, "signature_id IN (?, ?)", (smaller, larger)),
+            documents_affected(snapshot, (smaller, larger)),
         )
     if state is None:
         return
@@ -229,9 +211,10 @@ def _explained_signatures(snapshot: Snapshot, release_id: int) -> NDArray[np.boo
 def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield where current clusters do not follow from the edges."""
     state = snapshot.edges.state()
-    (last,) = snapshot.execute("SELECT max(batch_id) FROM batch").fetchone()
+    tables = Inspection(snapshot.session)
+    last = tables.greatest("batch", "batch_id")
     if state is None:
-        members = snapshot.execute("SELECT count(*) FROM cluster_member").fetchone()[0]
+        members = tables.count("cluster_member")
         if members:
             what = f"holds {members} rows, and nothing tells their age"
             yield Finding("cluster", "table cluster_member", what, counted(members, "row"))
@@ -254,5 +237,5 @@ def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_cluster(snapshot: Snapshot, signature_id: int, what: str) -> Finding:
-    affected = documents_affected(snapshot, "signature_id = ?", (signature_id,))
+    affected = documents_affected(snapshot, (signature_id,))
     return Finding("cluster", f"table cluster_member, signature {signature_id}", what, affected)

@@ -52,6 +52,7 @@ from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.records import MOST_DOC_ID
 from lshdb.storage.transactions.consistency import remake_description, state_is_sound
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -65,9 +66,10 @@ __all__ = ["ASIDE", "RepairResult", "remove_rebuilt", "repair_index"]
 ASIDE = "repair"
 """Folder of an index in which another one is made that will replace it."""
 _STATE = (
-    "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
-    "n_signatures, next_doc_id, is_distance, index_bands, checksum"
-)
+    "created_at", "library_version", "unicode_version", "signature_file", "next_doc_id",
+    "index_bands",
+)  # fmt: skip
+"""Columns of the old state that the new one takes over."""
 
 
 @dataclass(slots=True)
@@ -263,8 +265,7 @@ def remove_rebuilt(aside: Path, uuid: str) -> None:
 
 def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation]:
     """Return columns of the new table ``state``, and the existing row files."""
-    row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
-    stored = dict(zip(_STATE.split(", "), row, strict=True))
+    stored = Inspection(snapshot.session).state(_STATE)
     is_sound = state_is_sound(snapshot.session) and stored["next_doc_id"] <= MOST_DOC_ID
     layouts = row_layouts(store.params)
     old = find_generation(store.directory.path, stored["signature_file"], layouts)

@@ -1,7 +1,4 @@
-"""Read what is left of a damaged index, and find proof that it is as written.
-
-A damaged page of SQLite ends a scan with an error. The scan then goes on after it: it tries ids
-further and further on until one can be read, and narrows the gap from there (:func:`salvaged`).
+"""Find proof that what is left of a damaged index is as written.
 
 A document is proved by the CRC-32 of its row, the hash of its text, and what its signature comes
 from (:class:`Evidence`).
@@ -19,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, LshdbError
+from lshdb.errors import LshdbError
 from lshdb.ingest.batch import sign_in_threads
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
@@ -28,6 +25,7 @@ from lshdb.storage.dialects.base import Session
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation, is_generation
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.rows.salvage import copies_of, frames_of, salvaged
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, Body, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -36,10 +34,6 @@ __all__ = [
     "Evidence",
     "Text",
     "find_generation",
-    "keys_by_index",
-    "proved_fields",
-    "proved_rows",
-    "salvaged",
     "sound_rows",
 ]
 
@@ -105,9 +99,8 @@ class Evidence:
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
         """Return the texts of some documents that can be read and decoded, by doc_id."""
         session = self._snapshot.session
-        query = f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}"
         try:
-            rows = session.execute(query, (session.encode_list(doc_ids),)).fetchall()
+            rows = frames_of(session, doc_ids)
         except LshdbError:
             if len(doc_ids) <= 1:
                 return {}
@@ -129,14 +122,8 @@ class Evidence:
 
     def text_of_copy(self, document: StoredDocument) -> Text | None:
         """Return the text of another document that came with the same text."""
-        try:
-            doc_ids = self._snapshot.execute(
-                "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
-                (document.signature_id, document.body_hash),
-            ).fetchall()
-        except LshdbError:
-            return None
-        texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != document.doc_id])
+        copies = copies_of(self._snapshot.session, document.signature_id, document.body_hash)
+        texts = self.texts([doc_id for doc_id in copies if doc_id != document.doc_id])
         return next((text for text in texts.values() if text.body_hash == document.body_hash), None)
 
     def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
@@ -314,96 +301,6 @@ def _decoded(codec: BodyCodec, form: Any, packed: Any, length: Callable[[], int]
         except (LshdbError, ValueError, TypeError, AttributeError):
             continue
     return None
-
-
-_FARTHEST = 2**62
-
-
-def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a small table that have their checksum; none if it cannot be read."""
-    return _proved(session, f"SELECT {', '.join(columns)}, checksum FROM {table}")
-
-
-def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, str]]:
-    """Return (doc_id, kept fields) of some documents, where the row has its checksum."""
-    query = f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}"
-    return _proved(session, query, session.encode_list(doc_ids))
-
-
-def _proved(session: Session, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of an answer whose last column is their checksum, without it."""
-    try:
-        rows = session.execute(query, parameters).fetchall()
-    except LshdbError:
-        return []
-    return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
-
-
-def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table that can be read, in order of the first column, its primary key.
-
-    Parameters
-    ----------
-    session : Session
-    table : str
-    columns : str
-        The first is the primary key.
-
-    Yields
-    ------
-    tuple
-        Values may be of any type, and only the key is proved: it rises.
-    """
-    key = columns[0]
-    query = f"SELECT {', '.join(columns)} FROM {table} WHERE {key} > ? ORDER BY {key}"
-    after = -1
-    while True:
-        try:
-            for row in session.stream(query, (after,)):
-                if type(row[0]) is not int or row[0] <= after:
-                    raise DamageError(f"rows of the table {table} are out of order")
-                after = row[0]
-                yield row
-            return
-        except LshdbError:
-            after = _behind(session, query, after)
-        if after >= _FARTHEST:
-            return
-
-
-def _behind(session: Session, query: str, after: int) -> int:
-    """Return about the least id from which rows can be read again."""
-
-    def is_readable(step: int) -> bool:
-        try:
-            session.execute(f"{query} LIMIT 1", (after + step,)).fetchone()
-        except LshdbError:
-            return False
-        return True
-
-    step = 1
-    while not is_readable(step):
-        if after + step >= _FARTHEST:
-            return _FARTHEST
-        step *= 2
-    fails = step // 2
-    while step - fails > 1:
-        middle = (step + fails) // 2
-        if is_readable(middle):
-            step = middle
-        else:
-            fails = middle
-    return after + step
-
-
-def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
-    """Yield (doc_id, key) of every document from the index of keys, a second copy of them."""
-    try:
-        for doc_id, key in session.keys_by_index():
-            if type(doc_id) is int and type(key) is str:
-                yield doc_id, key
-    except LshdbError:
-        return
 
 
 def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout]) -> Generation:

@@ -18,19 +18,12 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.files.descriptors import sync_directory, sync_file
-from lshdb.maintain.repair.evidence import (
-    Evidence,
-    Text,
-    keys_by_index,
-    proved_fields,
-    proved_rows,
-    salvaged,
-    sound_rows,
-)
+from lshdb.maintain.repair.evidence import Evidence, Text, sound_rows
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.rows.salvage import keys_by_index, proved_fields, proved_rows, salvaged
 from lshdb.storage.tables.bodies import plain_tokens, plain_vector
 from lshdb.storage.tables.records import (
     BATCH_COLUMNS,

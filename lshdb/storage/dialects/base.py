@@ -525,6 +525,17 @@ class Session(ABC):
     ) -> None:
         """Insert many rows that are there as columns: each has a value a row."""
 
+    def delete_all(self, table: str) -> None:
+        """Delete every row of a table."""
+        self.execute(f"DELETE FROM {table}")
+
+    def delete_between(
+        self, table: str, keys: Sequence[str], after: Sequence[Any], last: Sequence[Any]
+    ) -> None:
+        """Delete the rows of a table after one primary key, up to another."""
+        place = f"({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
+        self.execute(f"DELETE FROM {table} WHERE {place} AND NOT {place}", (*after, *last))
+
     @abstractmethod
     def insert_bands(self, columns: Sequence[str], rows: Ids) -> None:
         """Insert rows into the table ``band`` (int64, shape (n, columns)), the first in order."""

@@ -352,11 +352,11 @@ class EdgeTables:
     def clear(self) -> None:
         """Forget all edges and clusters."""
         for table in ("edge", "cluster_member", "edge_state"):
-            self._execute(f"DELETE FROM {table}")
+            self._session.delete_all(table)
 
     def put_state(self, state: EdgeState) -> None:
         """Record how far the edges are up to date."""
-        self._execute("DELETE FROM edge_state")
+        self._session.delete_all("edge_state")
         if state.max_bucket is None:
             state = replace(state, max_bucket=_NO_CAP)
         row = with_checksum((1, *astuple(state)))

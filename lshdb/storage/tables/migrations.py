@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-__all__ = ["SCHEMA_REVISION", "check_revision", "script_directory", "upgrade"]
+__all__ = ["SCHEMA_REVISION", "check_revision", "script_directory", "stored_versions", "upgrade"]
 
 SCHEMA_REVISION = "0001"
 """Revision of the schema that this version reads and writes; the newest in ``migrations/``."""
@@ -54,6 +54,15 @@ def check_revision(stored: str | None, path: Path) -> None:
         f"{SCHEMA_REVISION}",
         hint="it was made by a newer lshdb; install that",
     )
+
+
+def stored_versions(connection: Connection) -> tuple[str | None, int | None]:
+    """Return the schema revision and the format that a database of any version says it has."""
+    from sqlalchemy import text
+
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    stored_format = connection.execute(text("SELECT format FROM state")).scalar()
+    return None if revision is None else str(revision), stored_format
 
 
 def upgrade(connection: Connection) -> None:

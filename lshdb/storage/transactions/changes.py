@@ -281,6 +281,10 @@ class WriteTransaction:
             ],
         )
 
+    def date_index(self, created_at: str) -> None:
+        """Set when the index was made."""
+        self.execute("UPDATE state SET created_at = ?", (created_at,))
+
     def begin_add(self, add_id: int) -> None:
         """Record that more batches of an add are to come."""
         self.execute(

@@ -1,0 +1,139 @@
+"""Reading what is left of a damaged database.
+
+A damaged page of SQLite ends a scan with an error. The scan then goes on after it: it tries ids
+further and further on until one can be read, and narrows the gap from there (:func:`salvaged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lshdb.errors import DamageError, LshdbError
+from lshdb.storage.dialects.base import Session
+from lshdb.storage.tables.records import row_checksum
+
+__all__ = [
+    "copies_of",
+    "frames_of",
+    "keys_by_index",
+    "proved_fields",
+    "proved_rows",
+    "salvaged",
+]
+
+_FARTHEST = 2**62
+
+
+def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a small table that have their checksum; none if it cannot be read."""
+    return _proved(session, f"SELECT {', '.join(columns)}, checksum FROM {table}")
+
+
+def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Return (doc_id, kept fields) of some documents, where the row has its checksum."""
+    query = f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}"
+    return _proved(session, query, session.encode_list(doc_ids))
+
+
+def _proved(session: Session, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer whose last column is their checksum, without it."""
+    try:
+        rows = session.execute(query, parameters).fetchall()
+    except LshdbError:
+        return []
+    return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
+
+
+def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table that can be read, in order of the first column, its primary key.
+
+    Parameters
+    ----------
+    session : Session
+    table : str
+    columns : str
+        The first is the primary key.
+
+    Yields
+    ------
+    tuple
+        Values may be of any type, and only the key is proved: it rises.
+    """
+    key = columns[0]
+    query = f"SELECT {', '.join(columns)} FROM {table} WHERE {key} > ? ORDER BY {key}"
+    after = -1
+    while True:
+        try:
+            for row in session.stream(query, (after,)):
+                if type(row[0]) is not int or row[0] <= after:
+                    raise DamageError(f"rows of the table {table} are out of order")
+                after = row[0]
+                yield row
+            return
+        except LshdbError:
+            after = _behind(session, query, after)
+        if after >= _FARTHEST:
+            return
+
+
+def _behind(session: Session, query: str, after: int) -> int:
+    """Return about the least id from which rows can be read again."""
+
+    def is_readable(step: int) -> bool:
+        try:
+            session.execute(f"{query} LIMIT 1", (after + step,)).fetchone()
+        except LshdbError:
+            return False
+        return True
+
+    step = 1
+    while not is_readable(step):
+        if after + step >= _FARTHEST:
+            return _FARTHEST
+        step *= 2
+    fails = step // 2
+    while step - fails > 1:
+        middle = (step + fails) // 2
+        if is_readable(middle):
+            step = middle
+        else:
+            fails = middle
+    return after + step
+
+
+def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
+    """Yield (doc_id, key) of every document from the index of keys, a second copy of them."""
+    try:
+        for doc_id, key in session.keys_by_index():
+            if type(doc_id) is int and type(key) is str:
+                yield doc_id, key
+    except LshdbError:
+        return
+
+
+def frames_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, Any]]:
+    """Return (doc_id, form, frame) of some stored texts.
+
+    Raises
+    ------
+    LshdbError
+        One of them cannot be read.
+    """
+    rows: list[tuple[int, Any, Any]] = session.execute(
+        f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}",
+        (session.encode_list(doc_ids),),
+    ).fetchall()
+    return rows
+
+
+def copies_of(session: Session, signature_id: int | None, body_hash: bytes) -> list[int]:
+    """Return the doc_ids of documents with that signature and text; none if they are unreadable."""
+    try:
+        rows = session.execute(
+            "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
+            (signature_id, body_hash),
+        ).fetchall()
+    except LshdbError:
+        return []
+    return [doc_id for (doc_id,) in rows]

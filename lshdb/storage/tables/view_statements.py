@@ -1,0 +1,52 @@
+"""Statements about the views that pages show; a module of its own, beside what makes the views.
+
+Pages run them as a user would: through :meth:`lshdb.Index.sql`, or through Datasette.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BUCKET_KEYS",
+    "CLUSTER_KEYS",
+    "CLUSTER_LABEL",
+    "CLUSTER_OF_KEY",
+    "CLUSTER_UPDATE",
+    "COUNT_INDEX_TABLES",
+    "DOCUMENT",
+    "DOCUMENT_FIELDS",
+    "INDEX_TABLES",
+    "LENGTHS",
+    "NEIGHBORS",
+]
+
+INDEX_TABLES = (
+    "document", "content", "state", "edge_state", "neighbor", "cluster", "document_field",
+)  # fmt: skip
+"""Tables and views by which a database of SQLite is known to be an index."""
+COUNT_INDEX_TABLES = (
+    f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, INDEX_TABLES))})"
+)
+
+LENGTHS = "SELECT n_chars FROM document WHERE key IN (:key1, :key2)"
+CLUSTER_OF_KEY = (
+    "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
+    "FROM cluster AS own WHERE key = :key"
+)
+"""Label and size of the cluster of a key."""
+CLUSTER_KEYS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIMIT :most"
+BUCKET_KEYS = (
+    "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
+    "ORDER BY doc_id LIMIT :most"
+)
+
+DOCUMENT = (
+    "SELECT document.doc_id, key, n_chars, n_shingles, source, batch_id, added_at, last_seen_at, "
+    "substr(text(doc_id), 1, :most) AS body, signature_id FROM document WHERE key = :key"
+)
+DOCUMENT_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = :doc_id"
+NEIGHBORS = (
+    "SELECT neighbor, similarity, method, distance FROM neighbor WHERE key = :key "
+    "ORDER BY similarity DESC, neighbor LIMIT :most"
+)
+CLUSTER_LABEL = "SELECT label FROM cluster WHERE key = :key"
+CLUSTER_UPDATE = "SELECT updated_at FROM edge_state"
