@@ -368,3 +368,9 @@ def test_what_would_become_code_is_noticed() -> None:
 def test_every_file_says_what_it_is_for() -> None:
     for name, tree in modules():
         assert ast.get_docstring(tree), name
+
+
+def test_the_page_on_architecture_is_short() -> None:
+    lines = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert not [line for line in lines if len(line) > 120]
