@@ -77,11 +77,11 @@ class BandTable:
         rows = np.empty((len(keys), 1 + len(self._columns)), dtype=np.int64)
         rows[:, 0] = np.arange(first, first + len(keys))
         rows[:, 1:] = sql_buckets(keys[:, : len(self._columns)])
-        self._session.insert_bands(("signature_id", *self._columns), rows)
+        self._session.insert_rows(BAND_TABLE, ("signature_id", *self._columns), rows)
 
     def clear(self) -> None:
         """Delete all rows."""
-        self._session.execute(f"DELETE FROM {BAND_TABLE}")
+        self._session.delete_all(BAND_TABLE)
 
     def rows(self, first: int, last: int) -> tuple[Ids, Ids]:
         """Return the rows of signatures from first to last (left out), as they are stored.

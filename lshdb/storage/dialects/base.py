@@ -513,17 +513,18 @@ class Session(ABC):
         ----------
         table : str
         columns : sequence of str
-        rows : iterable
-            Values in the order of the columns, taken while they are inserted.
+        rows : iterable, or ndarray of int64, shape (n, columns)
+            Values in the order of the columns, taken while they are inserted. Of an array, the
+            first column has 64 bits, and the others 32.
         or_ignore : bool
             Keep a row that already exists.
         """
 
-    @abstractmethod
     def insert_columns(
         self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> None:
         """Insert many rows that are there as columns: each has a value a row."""
+        self.insert_rows(table, names, zip(*columns, strict=True))
 
     def delete_all(self, table: str) -> None:
         """Delete every row of a table."""
@@ -535,10 +536,6 @@ class Session(ABC):
         """Delete the rows of a table after one primary key, up to another."""
         place = f"({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
         self.execute(f"DELETE FROM {table} WHERE {place} AND NOT {place}", (*after, *last))
-
-    @abstractmethod
-    def insert_bands(self, columns: Sequence[str], rows: Ids) -> None:
-        """Insert rows into the table ``band`` (int64, shape (n, columns)), the first in order."""
 
     @abstractmethod
     def in_list(self, column: str) -> str:

@@ -426,8 +426,6 @@ def _fill(
 ) -> None:
     from uuid import uuid4
 
-    from lshdb.storage.tables.schema import parameter, state
-
     row = {
         "state_id": 1,
         "format": FORMAT,
@@ -453,14 +451,10 @@ def _fill(
             database.prepare(connection, str(row["uuid"]))
             make_tables(connection, database, params.bands)
             checksum = row_checksum(tuple(row.values()))
-            connection.execute(state.insert().values(**row, checksum=checksum))
-            connection.execute(
-                parameter.insert(),
-                [
-                    {"name": name, "value": orjson.dumps(value).decode()}
-                    for name, value in params.items().items()
-                ],
-            )
+            session = database.session(connection)
+            session.insert_rows("state", (*row, "checksum"), [(*row.values(), checksum)])
+            values = ((name, orjson.dumps(item).decode()) for name, item in params.items().items())
+            session.insert_rows("parameter", ("name", "value"), values)
     finally:
         engine.dispose()
 

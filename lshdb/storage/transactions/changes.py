@@ -150,8 +150,8 @@ class WriteTransaction:
 
     def replace_signatures(self, name: str, blocks: list[StoredBlock]) -> None:
         """Refer to another generation of the row files, which is whole and synced."""
-        self.execute("DELETE FROM signature_block")
-        self.execute("DELETE FROM segment")
+        self.session.delete_all("signature_block")
+        self.session.delete_all("segment")
         self._insert_blocks(blocks)
         self._n_in_segment = 0
         n_signatures = sum(block[1] for block in blocks)
@@ -232,8 +232,7 @@ class WriteTransaction:
             (release_id, signature_id, batch_id)
             for release_id, signature_id in enumerate(signature_ids, first)
         )
-        names = ("release_id", "signature_id", "batch_id")
-        self.session.insert_rows("signature_release", names, rows)
+        load_releases(self, rows)
 
     def delete_documents(self, doc_ids: Sequence[int]) -> None:
         """Delete documents with texts and fields; postings stay until the index is compacted."""

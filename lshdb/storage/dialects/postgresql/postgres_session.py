@@ -126,33 +126,24 @@ class PostgresSession(Session):
         *,
         or_ignore: bool = False,
     ) -> None:
-        """Insert rows by COPY, or by arrays of their columns if some may exist already."""
-        types = _types(table, columns)
+        """Insert rows by COPY, or by arrays of their columns if some may exist already.
+
+        Rows of an array are laid out without a Python object for each number.
+        """
         names = ", ".join(columns)
         if or_ignore:
-            self._insert_new(table, names, types, rows)
+            self._insert_new(table, names, _types(table, columns), rows)
             return
         with psycopg.RawCursor(self.connection).copy(
             f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)"
         ) as copy:
-            copy.set_types(types)
-            for row in rows:
-                copy.write_row(row)
-
-    def insert_bands(self, columns: Sequence[str], rows: NDArray[np.int64]) -> None:
-        """Insert rows by COPY, laid out without a Python object for each number."""
-        types = ("int8", *("int4",) * (len(columns) - 1))
-        with psycopg.RawCursor(self.connection).copy(
-            f"COPY {BAND_TABLE} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-        ) as copy:
-            for part in rows_to_copy(rows, types):
-                copy.write(part)
-
-    def insert_columns(
-        self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
-    ) -> None:
-        """Insert rows by COPY."""
-        self.insert_rows(table, names, zip(*columns, strict=True))
+            if isinstance(rows, np.ndarray):
+                for part in rows_to_copy(rows, ("int8", *("int4",) * (len(columns) - 1))):
+                    copy.write(part)
+            else:
+                copy.set_types(_types(table, columns))
+                for row in rows:
+                    copy.write_row(row)
 
     def _insert_new(
         self, table: str, names: str, types: list[str], rows: Iterable[Sequence[Any]]
