@@ -29,7 +29,6 @@ class DocumentBlock:
     Attributes
     ----------
     keys : list of str
-    bodies : list
     sources : list of str
     fields : sequence
         Kept fields, as mappings or as the JSON that is stored; None for a document without.

@@ -148,7 +148,7 @@ def given_document(item: object) -> Document:
 
 
 def _pairs_of(item: object) -> str:
-    """Return how to make pairs of what was given instead."""
+    """Return a hint: how to make pairs of the given object."""
     if isinstance(item, str):
         return (
             "each text needs a key: pass ((str(i), text) for i, text in enumerate(texts)); for a "
@@ -246,7 +246,7 @@ BODIES = ("text", "weights", "vector", "bits")
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the caller says about fields, columns and arrays; None for what is left open.
+    """The caller's options for fields, columns and arrays; None for those not given.
 
     Attributes
     ----------

@@ -91,7 +91,6 @@ def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> I
 
     Parameters
     ----------
-    table : Table
     fields : Fields
         With ``row_keys``, row numbers are keys: behind the source and a colon, if there is one.
     source : str
@@ -252,7 +251,7 @@ class MemoryTable(ABC):
 
     @abstractmethod
     def column(self, name: str) -> Iterator[Any]:
-        """Yield the values of a column of texts as Python values; None for what is missing.
+        """Yield the values of a column of texts as Python values; None for missing ones.
 
         Binary values of Arrow are texts; ``Unreadable`` stands for what is not UTF-8.
         """

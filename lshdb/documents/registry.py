@@ -163,7 +163,6 @@ class Compression(NamedTuple):
 
     Attributes
     ----------
-    extension : str
     magic : bytes
         Its first bytes.
     title : str
@@ -202,7 +201,7 @@ _AS = "give it a name that ends in {}, or pass --input {}"
 
 
 class Look(NamedTuple):
-    """What a file looks like.
+    """The form of a file by its first bytes.
 
     Attributes
     ----------

@@ -136,7 +136,6 @@ def iso_instant(
         Since the beginning of 1970, in UTC if the time has a zone.
     per_second : int
         How many of them make a second.
-    zone : tzinfo, optional
     is_zoned : bool
         Whether it has a zone, known or not; in an unknown one UTC is shown.
     """
@@ -243,12 +242,12 @@ def kind_of(key: bytes) -> tuple[str, bool]:
 
 
 def text_key(text: str) -> bytes:
-    """Return the key of a text that is compared as text, whatever it looks like."""
+    """Return the key of a text that is compared as text, even if it looks like a number."""
     return _TEXT + text.encode("utf-8", "surrogatepass")
 
 
 def order_key(value: Any) -> bytes | None:
-    """Return bytes that sort as values of one kind do; None for what is missing, and for NaN.
+    """Return bytes that sort as values of one kind do; None for a missing value and NaN.
 
     The first byte is the kind. Numbers are exact, times are instants (UTC where they have no zone)
     to the nanosecond, a date is its midnight, and a text is compared by code points.

@@ -131,7 +131,7 @@ def exported_rows(
 def exported_postings(
     snapshot: Snapshot, params: IndexParams
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield bucket keys and signature ids, some at a time, in order of both.
+    """Yield bucket keys and signature ids in blocks, in order of both.
 
     Raises
     ------

@@ -141,7 +141,7 @@ def import_export(
 
 
 class Exported(Protocol):
-    """The rows of an exported index, whatever files hold them."""
+    """The rows of an exported index, in any of its formats."""
 
     @property
     def documents_path(self) -> Path:

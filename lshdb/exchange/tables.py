@@ -166,7 +166,7 @@ _KINDS: dict[str, Any] = {
 
 
 def fault_of(table: Table, row: Sequence[Any]) -> str | None:
-    """Return what is wrong with a row's values, in words; None for a valid row."""
+    """Describe the first value of a row that is not valid; None for a valid row."""
     for column, value in zip(table.columns, row, strict=True):
         if value is None:
             if not column.is_optional:

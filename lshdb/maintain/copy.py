@@ -41,7 +41,6 @@ def transfer_rows(source: Snapshot, target: Session) -> None:
 
     Parameters
     ----------
-    source : Snapshot
     target : Session
         A session of a writer; the tables exist and are empty, with as many bands.
     """

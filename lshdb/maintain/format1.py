@@ -105,7 +105,6 @@ def replace_format_1(
         The writer lock is held.
     description : Description
         Its ``index.toml``.
-    database : Database
     connection : Connection
         The open transaction on the database.
     tokenizer : Tokenizer or str, optional
@@ -192,14 +191,12 @@ def settle_upgrade(path: Path) -> None:
 
 
 class _OldIndex:
-    """What is kept of an index of format 1.
+    """The documents and the history of an index of format 1.
 
     Attributes
     ----------
     params : IndexParams
         Of the new index.
-    tables : Format1Tables
-    created_at : str
     generation : Generation
         Its row files.
     """

@@ -52,7 +52,7 @@ class Renumbering:
 
 
 def document_rows(transaction: WriteTransaction, *, since: int = 0) -> Iterator[list[Row]]:
-    """Yield whole rows of the documents with a signature from ``since`` on, some at a time.
+    """Yield whole rows of the documents with a signature from ``since`` on, in blocks.
 
     In order of doc_id; rows may be written between two blocks.
 
@@ -113,7 +113,7 @@ def _renumber_edges(
 def _pending(
     transaction: WriteTransaction, numbers: Renumbering, release_id: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return releases that clusters have not seen, of signatures that stay and of those that go.
+    """Return unseen releases: of signatures that stay, and of those that go.
 
     Another member of its cluster stands for a signature that goes, so the cluster is still cut
     again.

@@ -53,7 +53,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(slots=True)
 class RewriteResult:
-    """What a compaction or a reband did.
+    """Counts of a compaction or a reband.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class RewriteResult:
 
 
 def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
-    """Free the space of what was removed; see :meth:`lshdb.Index.compact`."""
+    """Free the space of removed documents; see :meth:`lshdb.Index.compact`."""
     start = time.perf_counter()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
@@ -167,7 +167,6 @@ class _Rewriting:
 
     Parameters
     ----------
-    transaction : WriteTransaction
     params : IndexParams
         Parameters for cutting bands.
 

@@ -42,7 +42,6 @@ class EncodedBatch(NamedTuple):
     ----------
     is_dictionary : bool
         Whether it is a batch of a dictionary.
-    n_rows : int
     buffers : list of (int, int)
         Where each begins in the file, and its bytes.
     nodes : list of (int, int)
@@ -63,7 +62,6 @@ def stored_batches(descriptor: int, start: int) -> list[EncodedBatch] | None:
 
     Parameters
     ----------
-    descriptor : int
     start : int
         Where the first message begins: 8 in a file, 0 in a stream.
     """
@@ -154,8 +152,6 @@ def pieces_of(
     ----------
     arrow : module
         pyarrow.
-    descriptor : int
-    batch : EncodedBatch
     schema : pyarrow.Schema
         Of all columns.
     columns : list of int

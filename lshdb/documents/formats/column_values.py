@@ -34,7 +34,6 @@ def json_values(arrow: Any, column: Any) -> list[Any]:
     ----------
     arrow : module
         pyarrow.
-    column : pyarrow.Array
     """
     types, kind = arrow.types, column.type
     if types.is_dictionary(kind):

@@ -271,7 +271,6 @@ def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSou
     ----------
     form : str
         What the file should be, in words.
-    error : Exception
     rows : ArrowRows or None
         What the rows were read with; None if the schema could not be read.
     """

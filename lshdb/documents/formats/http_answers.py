@@ -66,11 +66,10 @@ _OLD = {"hz-gb-2312": ("hz",), "iso-2022-kr": ("iso2022_kr",), "csiso2022kr": ("
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a server answered.
+    """The answer of a server.
 
     Attributes
     ----------
-    status : int
     fields : dict of bytes to bytes
         Of the header, by their names in lower case.
     body : bytes
@@ -273,7 +272,7 @@ def _labels(content_type: bytes, body: bytes) -> Iterator[str]:
 
 
 def _meant(label: str) -> str:
-    """Return what is meant by a label within the page, which could be read as ASCII."""
+    """Return the encoding of a label within the page, which could be read as ASCII."""
     import webencodings
 
     encoding = webencodings.lookup(label)

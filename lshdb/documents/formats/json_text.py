@@ -33,7 +33,6 @@ class JsonRecords:
 
     Parameters
     ----------
-    file : OpenFile
     what : {"line", "record"}
         What the bytes are, for messages.
     """
@@ -101,7 +100,6 @@ def exact_value(data: bytes, name: str, value: Any) -> Any:
     ----------
     data : bytes
         The record.
-    name : str
     value : JSON value
         Of the field, as :func:`load_json` read it.
     """
@@ -142,8 +140,6 @@ def _not_json(data: bytes, error: orjson.JSONDecodeError, encoding: str | None, 
 
     Parameters
     ----------
-    data : bytes
-    error : orjson.JSONDecodeError
     encoding : str or None
         The one that the user named.
     what : str

@@ -77,7 +77,6 @@ def parquet_batches(
 
     Parameters
     ----------
-    table : pyarrow.parquet.ParquetFile
     content : binary file
         Of which it was opened.
     descriptor : int or None
@@ -214,7 +213,7 @@ class _Group:
         return None if steps.are_all else steps.rows_from
 
     def _mean_limit(self, n_bytes: int) -> Callable[[int], int] | None:
-        """Return what says how many rows may be read if all together have so many bytes."""
+        """Return a function that says how many rows together have a number of bytes."""
         most = max(self._share * self._n_rows // max(n_bytes, 1), 1)
         return None if most >= min(BATCH_ROWS, self._n_rows) else lambda _: most
 

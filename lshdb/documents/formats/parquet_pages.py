@@ -45,7 +45,6 @@ class ParquetPage(NamedTuple):
         Nulls and empty lists included.
     n_bytes : int
         Once decompressed.
-    n_stored : int
     offset : int
         Where its content begins in the file.
     """
@@ -64,7 +63,6 @@ def pages_of(descriptor: int, column: Any) -> list[ParquetPage] | None:
     ----------
     descriptor : int
         Of the file.
-    column : pyarrow.parquet.ColumnChunkMetaData
 
     Raises
     ------
@@ -112,8 +110,6 @@ def longest_value(arrow: Any, descriptor: int, page: ParquetPage, codec: str) ->
     ----------
     arrow : module
         pyarrow.
-    descriptor : int
-    page : ParquetPage
     codec : str
         As pyarrow names it.
     """

@@ -114,7 +114,7 @@ def open_parquet(source: InputFile, file: BinaryIO, fields: Fields) -> Iterator[
 
 
 class _Arrow(_ColumnFile):
-    """A file or a stream; what is written has the same form and compression."""
+    """A file or a stream; the output has the same form and compression."""
 
     def __init__(self, source: InputFile, file: BinaryIO, fields: Fields) -> None:
         self._ipc = importlib.import_module("pyarrow.ipc")
@@ -163,7 +163,7 @@ def _arrow_errors() -> Iterator[None]:
 
 
 def _values(batch: Any, name: str) -> list[object]:
-    """Return what an index would keep of a column."""
+    """Return the values of a column as an index keeps them."""
     column = batch.schema.get_field_index(name)
     arrow, _ = load_arrow()
     return [None] * len(batch) if column < 0 else json_values(arrow, batch.column(column))

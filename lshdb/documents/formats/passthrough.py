@@ -92,7 +92,7 @@ class RecordWriter(ABC):
         """Write the records of a block that stay; with marks, all of them."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to complete
-        """Write what is held."""
+        """Write the records in memory."""
 
 
 class RecordFile(ABC):
@@ -137,7 +137,6 @@ def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[Reco
 
     Parameters
     ----------
-    source : InputFile
     fields : Fields
         Where keys come from, and delimiter and encoding of text.
     limit : int
@@ -183,7 +182,6 @@ class _Record(NamedTuple):
 
     Attributes
     ----------
-    data : bytes
     fields : mapping or None
         None if it is no record that can be used.
     number : int
@@ -454,7 +452,7 @@ class _Spool:
             self._held, self._size = [], 0
 
     def take(self) -> Iterator[tuple[bytes, bool, bool]]:
-        """Yield what was put aside, and whether it begins and ends there; forget it."""
+        """Yield the bytes put aside, and whether the record begins and ends there; forget them."""
         if self._file is None:
             if self._held:
                 data = b"".join(self._held)

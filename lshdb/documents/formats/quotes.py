@@ -67,7 +67,6 @@ class Quotes:
     ----------
     character : str
         Where the content decides, it is empty up to the chunk with the first quote.
-    is_given : bool
     """
 
     def __init__(self, character: str, *, is_open: bool = False, is_given: bool = False) -> None:
@@ -127,13 +126,12 @@ def shows_quotes(text: bytes, *, is_whole: bool) -> bool:
 
 
 class _Before:
-    """What came before the first quote.
+    """The bytes before the first quote.
 
     Attributes
     ----------
     n_cells : int
         Cells of the header; 0 as long as it has not come.
-    has_records, has_commas : bool
     line : bytes
         The beginning of the line whose end has not come; of a very long one, the end of that.
     """

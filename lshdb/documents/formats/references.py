@@ -105,7 +105,7 @@ class _Piece:
 
 
 def _file_lines(file: OpenFile) -> Iterator[bytes | TooLong]:
-    """Yield the lines of a file, whatever ends them."""
+    """Yield the lines of a file, with any line ending."""
     return split_lines(_with_line_feeds(file.chunks), file.limit)
 
 
@@ -165,7 +165,7 @@ def _document(
 
 
 def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value, in one form whatever the format."""
+    """Return the fields that have a value, in one form for all formats."""
     record: dict[str, Any] = {}
     for name in (*REFERENCE_FIELDS, "abstract"):
         value = raw.get(name)

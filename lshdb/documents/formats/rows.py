@@ -87,7 +87,6 @@ class ArrayHeader:
 
     Attributes
     ----------
-    dtype : dtype
     shape : tuple of int
     is_fortran : bool
         Whether the first index varies fastest.
@@ -182,7 +181,6 @@ def vector_fault(header: ArrayHeader, limit: int) -> str | None:
 
     Parameters
     ----------
-    header : ArrayHeader
     limit : int
         The longest row, in bytes.
     """

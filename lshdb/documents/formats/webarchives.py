@@ -138,7 +138,7 @@ class _ArchiveBytes:
                 return False
 
     def header(self) -> bytes:
-        """Return what comes before the next empty line."""
+        """Return the bytes before the next empty line."""
         while True:
             end = _HEADER_END.search(self._held)
             if end is not None:
@@ -165,7 +165,7 @@ class _ArchiveBytes:
 
 
 def _split(file: OpenFile) -> Iterator[_ArchiveRecord | str]:
-    """Yield each record, without a block over the limit; for a damaged one, what is wrong.
+    """Yield each record, without a block over the limit; for a damaged one, the reason.
 
     A record counts when its gzip member has ended well, or another record follows in it: what a
     damaged member holds may be anything.

@@ -71,7 +71,6 @@ def described_anew(path: str, fields: Mapping[str, str]) -> bytes:
 
     Parameters
     ----------
-    path : str
     fields : mapping of str to str
         Further fields and their types.
 

@@ -87,7 +87,7 @@ def recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _kept(encoding: str) -> str:
-    """Return how to keep what an encoding does not have."""
+    """Return the error handler that keeps bytes which an encoding cannot decode."""
     return "surrogatepass" if encoding.startswith(("utf-16", "utf-32")) else "surrogateescape"
 
 

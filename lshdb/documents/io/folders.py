@@ -78,7 +78,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class WalkOptions:
-    """What a walk takes.
+    """The options of a walk: which files it takes.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class WalkOptions:
     leave_out: Sequence[str | os.PathLike[str]] = ()
 
     def check(self) -> None:
-        """Refuse what is no list of patterns.
+        """Raise ParameterError unless patterns are a list of texts.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class WalkCounts:
             self.endings.setdefault(reason, Counter())[ending_of(path)] += 1
 
     def advice(self) -> str:
-        """Return how to read what was left out, as far as options say it; empty if none does."""
+        """Return a hint: options that read the files left out; empty if none does."""
         said = {
             "ignored": "--no-gitignore also reads what .gitignore names",
             "hidden": "--hidden also reads names that begin with a dot",
@@ -158,7 +158,7 @@ class WalkCounts:
         return ", ".join(words for reason, words in said.items() if self.left_out[reason])
 
     def __str__(self) -> str:
-        """Return what was left out in one line; empty if nothing was."""
+        """Return the counts of files left out, in one line; empty if none was."""
         said = []
         for reason, (singular, several) in _WORDS.items():
             count = self.left_out[reason]
@@ -281,7 +281,7 @@ class _Ignore(NamedTuple):
 
 
 class _Folder(NamedTuple):
-    """A folder on the way down: what is left of it, and the patterns that hold in it."""
+    """A folder on the way down: its remaining entries, and the patterns that hold in it."""
 
     path: str
     below: str
@@ -290,13 +290,7 @@ class _Folder(NamedTuple):
 
 
 class Selection:
-    """Decides which names a walk takes, and counts the others.
-
-    Parameters
-    ----------
-    options : WalkOptions
-    counts : WalkCounts
-    """
+    """Decides which names a walk takes, and counts the others."""
 
     def __init__(self, options: WalkOptions, counts: WalkCounts) -> None:
         self._options = options
@@ -317,7 +311,6 @@ class Selection:
             The whole path, and its part below the folder that was given.
         ignores : tuple of _Ignore
             From the top down.
-        is_folder : bool
         """
         if os.path.basename(path) in self._own_names and self.is_own(path):
             return False
@@ -327,7 +320,7 @@ class Selection:
         return reason is None
 
     def takes_match(self, path: str, *, is_folder: bool) -> bool:
-        """Do the same for what a pattern matches, which may be hidden or ignored."""
+        """Do the same for the matches of a pattern, which may be hidden or ignored."""
         below = os.path.normpath(path).lstrip(os.sep)
         if self.is_own(path):
             return False
@@ -337,7 +330,7 @@ class Selection:
         return True
 
     def is_own(self, path: str) -> bool:
-        """Return whether a path is the program's own, or inside of what is."""
+        """Return whether a path is the program's own file or folder, or inside one."""
         if self._own_names.isdisjoint(os.path.abspath(path).split(os.sep)):
             return False
         path = os.path.realpath(path)
@@ -375,10 +368,8 @@ def walk(
 
     Parameters
     ----------
-    root : str
     entries : list of os.DirEntry
         Its listing.
-    options : WalkOptions
     counts : WalkCounts
         What is left out is counted here.
     """
@@ -565,7 +556,7 @@ def _inner_ending(path: str) -> str:
 
 
 def kind_of_name(path: str) -> str:
-    """Return what a name says: ``text``, ``records`` (or markup), ``binary`` or ``neutral``."""
+    """Return the kind of a file by its name: text, records (or markup), binary or neutral."""
     name = os.path.basename(path)
     ending = _inner_ending(name)
     if ending in BY_EXTENSION or by_name(name) is not None:
@@ -583,7 +574,7 @@ def holds_texts(
     may: bool = True,
     is_of_job: bool = False,
 ) -> bool:
-    """Return whether every file of a folder is one text, whatever its ending.
+    """Return whether every file of a folder is one text, with any ending.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def gzip_members(read: Callable[[], bytes], begins: bytes) -> Iterator[bytes]:
 
 
 def _next_member(data: bytes, more: Callable[[], bytes], begins: bytes) -> bytes:
-    """Return the file from the next member on, as far as it was read; nothing if there is none."""
+    """Return the bytes read from the next member on; none if there is no member."""
     while True:
         at = data.find(_MAGIC)
         if at < 0:

@@ -149,7 +149,7 @@ def _read(table: str, kind: str) -> dict[str, FoundFile] | FoundFile:
 
 
 def _others(table: str, live: dict[str, FoundFile], root: str) -> Iterator[FoundFile]:
-    """Yield what a table has that was not found: files that are missing, or in another folder."""
+    """Yield the files of a table that are missing, or in another folder."""
     for path, file in live.items():
         is_inside = os.path.commonpath([path, table]) == table
         is_missing = not os.path.lexists(path) and os.path.commonpath([path, root]) == root
@@ -232,7 +232,7 @@ def _whole_checkpoint(matches: list[re.Match[str]]) -> list[str]:
 
 
 def _actions(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the actions of a file of the log, those of its side files too."""
+    """Yield the actions of a file of the log and of its side files."""
     try:
         for action in _parquet(path) if path.endswith(".parquet") else _lines(path):
             side = action.get("sidecar")

@@ -43,7 +43,6 @@ def is_part(path: str, jobs: dict[str, bool]) -> bool:
 
     Parameters
     ----------
-    path : str
     jobs : dict of str to bool
         Whether a job has written to a folder, for those that were looked at; filled in.
     """

@@ -90,7 +90,6 @@ def recognised(source: InputFile, head: bytes) -> InputFile:
 
     Parameters
     ----------
-    source : InputFile
     head : bytes
         Its first bytes, as they lie on disk.
 

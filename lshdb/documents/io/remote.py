@@ -38,7 +38,7 @@ def is_remote(path: str) -> bool:
 
 
 def find_remote(url: str) -> list[RemoteFile]:
-    """Return the file at a URL, or all files below it, or those that a pattern matches, sorted.
+    """Return the file at a URL, all files below it, or all matches of a pattern, sorted.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def open_remote(url: str) -> BinaryIO:
 
 
 class _Remote(io.RawIOBase):
-    """An open remote file, whose errors are those of a file."""
+    """An open remote file; its errors are OSErrors, as a local file's are."""
 
     def __init__(self, file: Any) -> None:
         super().__init__()
@@ -146,6 +146,6 @@ def _system_of(url: str) -> tuple[Any, str]:
 
 
 def _reason(error: Exception) -> str:
-    """Return an error in one line: what it says, or its kind."""
+    """Return the message of an error in one line, or its kind."""
     said = " ".join(printable(str(getattr(error, "strerror", None) or error)).split())
     return said[:300] or type(error).__name__

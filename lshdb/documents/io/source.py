@@ -105,7 +105,7 @@ class InputFile:
         return os.path.normpath(self.path).replace(os.sep, "/")
 
     def look(self, head: bytes) -> Look | None:
-        """Return what the file looks like if it differs from its format, else None.
+        """Return the form that the file seems to have if its format is another one, else None.
 
         Parameters
         ----------

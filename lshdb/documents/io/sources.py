@@ -264,7 +264,7 @@ def _refuse_other_formats(source: InputFile) -> None:
 
 
 class _Walk(NamedTuple):
-    """What is taken from directories, and where it is counted.
+    """Which files are taken from directories, and their counts.
 
     ``is_open`` says that the caller leaves formats to the names of files, ``has_texts`` that a
     directory may hold texts whatever the names are, ``are_records`` and ``may_be_records`` what the
@@ -376,9 +376,6 @@ def _with_format(
 
     Parameters
     ----------
-    source : InputFile
-    input_format : str
-    fallback : str or None
     jobs : dict of str to bool
         Which folders were looked at, and whether a job has written to them.
     """

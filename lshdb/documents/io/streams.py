@@ -262,7 +262,7 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
 
 
 def corrupt(error: Exception) -> DamagedDataError:
-    """Return what an error of a decoder says of a file."""
+    """Return the error for a file that a decoder refused."""
     detail = str(error).rpartition(": ")[2].lower()
     if "memory" in detail:
         return DamagedDataError(
@@ -276,12 +276,7 @@ class MemberEnd(bytes):
 
 
 class Damage(bytes):
-    """A line feed in the place of the rest of a damaged member, behind which others follow.
-
-    Attributes
-    ----------
-    reason : str
-    """
+    """A line feed in the place of the rest of a damaged member, behind which others follow."""
 
     reason: str
 
@@ -393,7 +388,7 @@ class Watched(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """An open source, with what the reader of its format has to know.
+    """An open source, with the options for the reader of its format.
 
     Attributes
     ----------
@@ -411,7 +406,6 @@ class OpenFile:
         Put before row numbers that serve as keys.
     file : binary file
         The same content, compressed if the source is; for readers that do not take chunks.
-    progress : Progress
     descriptor : int or None
         Of the file, if it is neither compressed nor a pipe.
     seen : SeenFields
@@ -476,7 +470,7 @@ class _Reader:
 
 
 def _up_to_damage(source: InputFile, *, start: int, n_yielded: int) -> Iterator[bytes]:
-    """Yield what a corrupt file holds before its damage, after the first ``n_yielded`` bytes."""
+    """Yield the bytes of a corrupt file before its damage, from ``n_yielded`` on."""
     try:
         with open_source(source) as file:
             reader = _Reader(file, _COMPRESSED_CHUNK, Progress(None, 0))

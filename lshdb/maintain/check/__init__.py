@@ -81,13 +81,12 @@ def check_store(
 def check_index(
     snapshot: Snapshot, params: IndexParams, *, quick: bool = False, workers: int = 1
 ) -> Iterator[Finding]:
-    """Yield what is wrong; nothing for a sound index.
+    """Yield findings; none for a sound index.
 
     Parameters
     ----------
     snapshot : Snapshot
         The state to check.
-    params : IndexParams
     quick : bool
         Check only headers and counts.
     workers : int

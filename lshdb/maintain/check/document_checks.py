@@ -59,7 +59,7 @@ _N_CHARS = _COLUMNS.index("n_chars")
 
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield what the database finds wrong with itself."""
+    """Yield what the database's own check finds."""
     for finding in snapshot.session.structure():
         yield Finding("database", "database", finding, "what is stored there")
 
@@ -159,7 +159,7 @@ def _batches_of_texts(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[A
 def _compared(
     batch: list[Sequence[Any]], *, codec: BodyCodec, keeps_texts: bool
 ) -> tuple[list[Sequence[Any]], list[str]]:
-    """Return a batch, and for each of its texts what is wrong with it."""
+    """Return a batch, and a description of each text that is damaged."""
     if not keeps_texts:
         return batch, [""] * len(batch)
     texts = [_TEXT(row) for row in batch]
@@ -189,7 +189,7 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
 def _text_finding(
     codec: BodyCodec, form: str | None, packed: bytes | None, body_hash: bytes, *, n_chars: object
 ) -> str:
-    """Return what is wrong with a stored text; empty if nothing is."""
+    """Describe a damaged text; empty if it is sound."""
     if packed is None or form is None:
         return "the text is missing"
     try:

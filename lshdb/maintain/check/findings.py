@@ -40,7 +40,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it was written.
+    """A damaged part of an index.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
 
 
 def _later_headers(store: Store, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what the next write will put back: headers of rows that no commit has.
+    """Yield headers that count rows of no commit; the next write corrects them.
 
     A header is written after its commit: if it is still ahead of a newer state, no commit has its
     rows.

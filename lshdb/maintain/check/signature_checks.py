@@ -40,7 +40,6 @@ def block_findings(snapshot: Snapshot, *, is_quick: bool = False) -> Iterator[Fi
 
     Parameters
     ----------
-    snapshot : Snapshot
     is_quick : bool
         Check only the first block of a file, which shows whether it is another index's. If its
         header counts more rows than are committed, it may be of another history of this one, which
@@ -73,7 +72,7 @@ def _file_findings(
 
 
 def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield buckets that are not those of their signatures, and signatures that have none.
+    """Yield buckets that differ from their signatures', and signatures without buckets.
 
     The rows of the table ``band`` are read beside those of the file, some at a time.
     """
@@ -115,7 +114,7 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
 
 
 def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield files of frozen orders that are not as they were written, or not of the rows.
+    """Yield files of frozen orders that are damaged or belong to other rows.
 
     A file may be younger than the state that is read. It then lacks the contents of documents that
     were removed in between, so contents are compared only while nobody has committed anything.

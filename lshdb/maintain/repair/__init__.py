@@ -74,7 +74,7 @@ _STATE = (
 
 @dataclass(slots=True)
 class RepairResult:
-    """What a repair found and did.
+    """What a repair found, kept and lost.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ def _repair(
 
 
 def _repair_orders(store: Store, result: RepairResult) -> None:
-    """Write frozen orders again that are not those of the rows, or are missing.
+    """Write frozen orders again that are missing or belong to other rows.
 
     Everything that they follow from has been proved.
     """
@@ -231,7 +231,7 @@ def _repair_orders(store: Store, result: RepairResult) -> None:
 
 
 def remove_rebuilt(aside: Path, uuid: str) -> None:
-    """Remove what a repair has rebuilt: an index of the same uuid, and nothing but its files.
+    """Remove a rebuilt index of the same uuid, and nothing but its files.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation
 
 
 def _prove(aside: Path) -> None:
-    """Check in full what was made, before it replaces the old index."""
+    """Check the rebuilt index in full before it replaces the old one."""
     with contextlib.closing(Store.open(aside)) as rebuilt, rebuilt.reading() as snapshot:
         finding = next(check_index(snapshot, rebuilt.params), None)
     if finding is not None:

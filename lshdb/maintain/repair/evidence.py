@@ -51,15 +51,12 @@ class Text(NamedTuple):
 
 
 class Evidence:
-    """Finds proof of what a damaged index holds, in all the places that hold it.
+    """Proves documents and signatures of a damaged index, by every copy of their data.
 
     Parameters
     ----------
     snapshot : Snapshot
         State of the damaged index; reading any of its tables may fail.
-    params : IndexParams
-    family : Family
-    generation : Generation
     workers : int
         Threads that sign.
 
@@ -185,7 +182,6 @@ class Evidence:
             Checksum of the row as written.
         key : str or None
             The key in the index of keys.
-        text : Text or None
 
         Returns
         -------
@@ -313,7 +309,7 @@ def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout])
 
 
 def sound_rows(session: Session, file: RowFile) -> NDArray[np.bool_]:
-    """Return which rows of a file are in a block with the right CRC-32, as far as it goes.
+    """Return which rows of a file are in a block with the right CRC-32.
 
     Ignores the header and the state.
     """

@@ -52,7 +52,7 @@ _MOST_BATCHES = 10**7
 
 @dataclass(slots=True)
 class _Usage:
-    """What the documents of a batch prove about it: their number and the time of the first."""
+    """What its documents prove about a batch: their number and the time of the first."""
 
     documents: int
     seen_at: str
@@ -159,8 +159,6 @@ class Rebuild:
     ----------
     snapshot : Snapshot
         State of the damaged index.
-    params : IndexParams
-    family : Family
     generation : Generation
         Row files of the damaged index; some may be missing.
     quarantine : Quarantine
@@ -487,7 +485,6 @@ class Quarantine:
 
         Parameters
         ----------
-        key : str or None
         reason : str
             Why it is out.
         **facts

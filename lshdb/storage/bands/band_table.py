@@ -49,7 +49,6 @@ class BandTable:
 
     Parameters
     ----------
-    session : Session
     bands : int
         How many bands the index has.
 
@@ -163,7 +162,6 @@ class BandTable:
         ----------
         first, last : int
             Bucket keys, both included.
-        above : int
 
         Returns
         -------

@@ -88,7 +88,7 @@ class Postings:
 
     @property
     def are_frozen(self) -> bool:
-        """Whether frozen orders answer, as far as is known: without SQL."""
+        """Whether frozen orders answer, without SQL; one may still fail."""
         return self._cover is not None
 
     @property
@@ -161,11 +161,11 @@ class Postings:
         return grouped(self._checked(self._table.shared(first, last, above=above)))
 
     def shared_of(self, keys: NDArray[np.int64]) -> Buckets:
-        """Return those of some distinct buckets of bands that have several postings."""
+        """Return which of some distinct buckets of bands have several postings."""
         return self._of(keys, above=1)
 
     def grouped_of(self, keys: NDArray[np.int64]) -> Buckets:
-        """Return those of some distinct buckets of bands that exist, in order of key."""
+        """Return which of some distinct buckets of bands exist, in order of key."""
         return self._of(keys, above=0)
 
     def _of(self, keys: NDArray[np.int64], *, above: int) -> Buckets:
@@ -218,7 +218,7 @@ def _grouped(cover: Cover, *, first: int, last: int, above: int) -> Buckets:
 
 
 def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
-    """Return those of some buckets with more than ``above`` postings, in order of key."""
+    """Return which of some buckets have more than ``above`` postings, in order of key."""
     keys = np.sort(keys)
     sizes, members = cover.find(keys)
     keep = sizes > above

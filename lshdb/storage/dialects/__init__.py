@@ -28,7 +28,6 @@ def database_of(place: DatabasePlace, directory: Path) -> Database:
 
     Parameters
     ----------
-    place : DatabasePlace
     directory : Path
         The directory of the index.
 

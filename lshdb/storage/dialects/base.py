@@ -109,7 +109,7 @@ class Database(ABC):
 
     @abstractmethod
     def is_damage(self, error: Exception) -> bool:
-        """Return whether the driver's error says that what is stored is not what was written."""
+        """Return whether the driver's error says that the database is damaged."""
 
     def fate(self, error: Exception) -> Fate:
         """Return what one of the driver's errors means for its transaction."""
@@ -150,7 +150,7 @@ class Database(ABC):
 
     @abstractmethod
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError if something is there already."""
+        """Raise an IndexExistsError if the place is not empty."""
 
     def reserve(self) -> None:  # noqa: B027
         """Make the file of a new database outside the index, so that only that one is removed.
@@ -167,7 +167,6 @@ class Database(ABC):
 
         Parameters
         ----------
-        connection : Connection
         uuid : str
             Uuid of the index that will be in it.
 
@@ -190,7 +189,7 @@ class Database(ABC):
 
     @abstractmethod
     def remove(self, uuid: str) -> None:
-        """Remove what was made for an index that never reached its place.
+        """Remove the database of an index that was not completed.
 
         If nothing is there, or another index, do nothing.
 
@@ -240,7 +239,6 @@ class Database(ABC):
 
         Parameters
         ----------
-        connection : Connection
         uuid : str
             Uuid of the index.
         timeout : float
@@ -264,7 +262,7 @@ class Database(ABC):
 
     @abstractmethod
     def remake_bands(self, connection: Connection, bands: int) -> None:
-        """Empty the table ``band``, and give it and its views so many bands.
+        """Empty the table ``band``, and set the number of its bands, and of those in its views.
 
         Readers go on with what they see.
         """
@@ -274,10 +272,10 @@ class Database(ABC):
         return True
 
     def complete_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
-        """Do what is left to do for the table ``band`` once rows are in it."""
+        """Complete the table ``band`` after its first rows: make its indexes."""
 
     def free_memory(self, connection: Connection) -> None:  # noqa: B027 - most have none
-        """Free what a writer's connection keeps of the last transaction; may fail."""
+        """Free the memory that a writer's connection keeps after a transaction; may fail."""
 
     def checkpoint(self) -> None:  # noqa: B027
         """Do for the log what commits leave to be done; in any thread, and may fail without harm.
@@ -310,7 +308,7 @@ class Database(ABC):
 
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
-        """Return the bytes of what is stored, and of a log beside it."""
+        """Return the bytes of the database, and of its log."""
 
 
 class TimedOut(Exception):
@@ -432,7 +430,7 @@ class ResultRows:
         return next(self, None)
 
     def fetchmany(self, most: int) -> list[tuple[Any, ...]]:
-        """Return the next rows, up to so many; none at the end."""
+        """Return the next rows, ``most`` at most; none at the end."""
         return self._fetched(partial(self._cursor.fetchmany, most))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -452,7 +450,6 @@ class Session(ABC):
 
     Parameters
     ----------
-    database : Database
     is_reader : bool
         Translate the driver's errors into ours. A writer's stay as they are until the whole batch
         has failed (``writer.py``).
@@ -511,7 +508,6 @@ class Session(ABC):
 
         Parameters
         ----------
-        table : str
         columns : sequence of str
         rows : iterable, or ndarray of int64, shape (n, columns)
             Values in the order of the columns, taken while they are inserted. Of an array, the
@@ -523,7 +519,7 @@ class Session(ABC):
     def insert_columns(
         self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> None:
-        """Insert many rows that are there as columns: each has a value a row."""
+        """Insert many rows given as columns."""
         self.insert_rows(table, names, zip(*columns, strict=True))
 
     def delete_all(self, table: str) -> None:
@@ -560,7 +556,7 @@ class Session(ABC):
 
     @abstractmethod
     def state(self) -> State | None:
-        """Return what a snapshot begins with, in one statement.
+        """Return the state that a snapshot begins with, by one statement.
 
         Returns
         -------

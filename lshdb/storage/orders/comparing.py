@@ -36,9 +36,6 @@ def wrong_order(
 
     Parameters
     ----------
-    file : OrderFile
-    banding : Banding
-    generation : Generation
     last : int
         The rows from here on are not committed, or not seen.
     contents : callable

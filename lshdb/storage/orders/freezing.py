@@ -180,9 +180,6 @@ def freeze_rows(
 
     Parameters
     ----------
-    folder : OrderFolder
-    committed : CommittedRows
-    contents : callable
     add_start : int, optional
         The rows from here on came in one add: its files are merged, whatever their sizes.
     goes_on : bool
@@ -274,7 +271,7 @@ def _data(words: NDArray[np.uint32]) -> memoryview:
 
 
 def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents) -> Ids:
-    """Return the keys of some rows, which are read some at a time."""
+    """Return the keys of some rows, which are read in blocks."""
     keys = np.empty((end - begin, banding.n_orders), dtype=np.int64)
     for start, block, _ in keys_of_rows(banding, rows, begin, end, contents):
         keys[start - begin : start - begin + len(block)] = block
@@ -320,7 +317,7 @@ def _merge(
 
 
 def _in_blocks(parts: list[Part], order: int, most: int) -> Iterator[tuple[Ids, Ids]]:
-    """Yield the entries of an order of all parts, in blocks of about so many.
+    """Yield the entries of an order of all parts, in blocks of about ``most``.
 
     The buckets of a block lie below those of the next one; of equal ones, those of an earlier part
     come first. A block is not sorted in itself. Of each part as much is read at once as the part
@@ -376,8 +373,6 @@ def clear_orders(
 
     Parameters
     ----------
-    directory : Path
-    rows : CommittedRows
     cut : str or None
         The cut whose files stay; None for all of them.
     refused : container of OrderName, optional

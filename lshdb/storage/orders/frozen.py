@@ -44,7 +44,7 @@ Ids: TypeAlias = "NDArray[np.int64]"
 
 
 class DamagedOrderError(ValueError):
-    """A file is not what was written."""
+    """A file differs from what was written."""
 
     def __init__(self, file: OrderFile, why: Exception) -> None:
         super().__init__(f"{file.path}: {why}")
@@ -86,7 +86,6 @@ class Cover:
 
     Parameters
     ----------
-    banding : Banding
     files : list of OrderFile
         Without a gap from row 0.
     n_signatures : int
@@ -229,15 +228,8 @@ class Cover:
 class OrderFolder:
     """The orders of an open index.
 
-    Parameters
-    ----------
-    directory : Path
-    banding : Banding
-
     Attributes
     ----------
-    directory : Path
-    banding : Banding
     faults : list of str
         Files that are not used, and why.
     refused : set of OrderName
@@ -313,7 +305,7 @@ class OrderFolder:
                 yield OrderFile(self.directory, name, self.banding)
 
     def _own(self, names: list[OrderName], rows: CommittedRows) -> list[OrderName]:
-        """Return the names of orders that were made of these rows, as far as names say it."""
+        """Return the names of orders that, by their names, were made of these rows."""
         kind = (rows.generation.number, self.banding.name)
         names = [
             name

@@ -144,7 +144,7 @@ class Banding(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class OrderName:
-    """What the name of a file says.
+    """The parts of a file's name.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class OrderName:
 
 
 def order_names(directory: Path) -> list[OrderName]:
-    """Return the names of the orders in a directory, sorted by what they cover."""
+    """Return the names of the orders in a directory, sorted by their rows."""
     names = (OrderName.of(name) for name in os.listdir(directory) if name.startswith("orders."))
     return sorted(name for name in names if name is not None)
 
@@ -218,19 +218,15 @@ class OrderFile:
 
     Parameters
     ----------
-    directory : Path
-    name : OrderName
     banding : Banding
         Says how many orders it must have.
 
     Attributes
     ----------
-    name : OrderName
     n : int
         Signatures in it.
     words : memoryview or None
         What follows the header, if the file is mapped.
-    descriptor : int
 
     Raises
     ------
@@ -274,7 +270,7 @@ class OrderFile:
         return self.descriptor, self.n, self.n_orders, self.name.first, self.name.segment
 
     def rest(self) -> None:
-        """Give back the memory of what was looked up in the map; it stays in the system's cache."""
+        """Give back the memory of pages that were read; the system's cache keeps them."""
         if self.words is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -361,11 +357,6 @@ def write_orders(
 
     Parameters
     ----------
-    directory : Path
-    generation : int
-    banding : Banding
-    first, last : int
-    segment : int
     fill : callable
         Given a descriptor, it writes what follows the header.
 
@@ -389,10 +380,6 @@ class OrderWriter:
 
     Parameters
     ----------
-    descriptor : int
-    banding : Banding
-    layout : OrderLayout
-    order : int
     seed : int
         The number of the file's segment.
     """
@@ -415,7 +402,7 @@ class OrderWriter:
         self._write(n, last)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest of the file."""
         self._write(self._postings.shape[1], self._layout.n_cells)
 
     def _write(self, n: int, end: int) -> None:

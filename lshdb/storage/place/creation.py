@@ -128,7 +128,7 @@ class Creation:
             )
 
     def _reserve(self) -> None:
-        """Take the lock in the directory aside, and clear out what a killed process left there."""
+        """Take the lock in the directory aside, and remove what a killed process left there."""
         deadline = time.monotonic() + self.lock.timeout
         with self._said():
             while not self.lock.is_in_place():
@@ -263,8 +263,6 @@ class Creation:
 
         Parameters
         ----------
-        params : IndexParams
-        place : DatabasePlace
         state : mapping, optional
             Columns of the table ``state`` that differ from those of a new index.
         index_bands : bool
@@ -323,7 +321,7 @@ class Creation:
             sync_directory(self.path.parent)
 
     def abandon(self) -> None:
-        """Remove what was made and release the lock; nothing is left after that.
+        """Remove all files and the database, and release the lock.
 
         If the database cannot be reached, the directory aside stays: the next process that makes an
         index there removes both. An index in its place stays, and so does what another process is
@@ -404,7 +402,7 @@ def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
 
 
 def make_tables(connection: Connection, database: Database, bands: int) -> None:
-    """Make all tables and views of an index with so many bands."""
+    """Make all tables and views of an index."""
     from lshdb.storage.tables.band_schema import make_bands
 
     statements = database.new_schema()

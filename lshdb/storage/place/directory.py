@@ -36,7 +36,7 @@ _LONGEST = 16 * 2**20
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return what a text of TOML says.
+    """Return the values in a text of TOML.
 
     Lines such as lshdb writes are taken apart here, in 20 us: importing ``tomllib`` takes 6 ms, a
     tenth of the time of a query. Anything else is left to it.
@@ -100,8 +100,6 @@ class Description:
 
     Attributes
     ----------
-    format : int
-    uuid : str
     place : DatabasePlace
         Where the database is.
     parameters : dict
@@ -257,7 +255,7 @@ class IndexDirectory:
         return self._read(self.description)
 
     def read_place(self) -> DatabasePlace:
-        """Return where the database is, from what is left of ``index.toml``.
+        """Return where the database is, by the readable part of ``index.toml``.
 
         Raises
         ------
@@ -332,7 +330,7 @@ class IndexDirectory:
         )
 
     def _absent(self) -> IndexNotFoundError:
-        """Return the error for a path without an index: what is there, and what may be meant."""
+        """Return the error for a path without an index; it names a similar path."""
         path = self.path
         around = next(
             (parent for parent in path.parents if (parent / "index.toml").is_file()), None

@@ -135,7 +135,7 @@ class WriterLock:
             sync_file(self._descriptor)
 
     def words(self) -> str:
-        """Return what the file holds while it is locked."""
+        """Return the content of the file while it is locked."""
         return "" if self._descriptor is None else _words(self._descriptor).decode("ascii")
 
     def _lock(self, descriptor: int) -> None:
@@ -185,7 +185,7 @@ class WriterLock:
         )
 
     def _write(self, words: str) -> None:
-        """Put words into the file; the old ones are not removed before the new ones are there."""
+        """Write words into the file; the old ones go after the new ones are written."""
         if self._descriptor is not None:
             write_at(self._descriptor, words.encode(), 0)
             os.ftruncate(self._descriptor, len(words))

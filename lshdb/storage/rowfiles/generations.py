@@ -60,7 +60,6 @@ class Generation:
 
     Parameters
     ----------
-    directory : Path
     name : str
         Name of the signature file in the committed state.
     layouts : sequence of RowLayout
@@ -70,7 +69,6 @@ class Generation:
 
     Attributes
     ----------
-    signatures : RowFile
     vectors : RowFile or None
         None if vectors are not kept.
     files : tuple of RowFile
@@ -181,7 +179,6 @@ class Generation:
 
         Parameters
         ----------
-        n_rows : int
         of_files : sequence of iterable of ndarray
             n_rows rows for each file, in blocks.
 
@@ -252,11 +249,9 @@ def generation_of(
 
     Parameters
     ----------
-    directory : Path
     name : str
         Name of the signature file.
     layouts : sequence of RowLayout
-    database : Database
     """
     kind = RowFile if database.lies_in(directory) else OutlyingFile
     return Generation(directory, name, layouts, kind=kind)

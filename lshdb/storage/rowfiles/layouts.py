@@ -57,7 +57,7 @@ def npy_header(type_: str, shape: tuple[int, ...]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """What the rows of a file are.
+    """Type, size and name of the rows of a file.
 
     Attributes
     ----------
@@ -140,7 +140,6 @@ def extend_blocks(blocks: list[ChecksumBlock], rows: NDArray[Any], layout: RowLa
     blocks : list of ChecksumBlock
         The last block at least, if it is not full; empty if the file begins. Changed in place.
     rows : ndarray, shape (n, n_columns)
-    layout : RowLayout
     """
     first, count, crc = blocks[-1] if blocks else (0, 0, 0)
     start = 0

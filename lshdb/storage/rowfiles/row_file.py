@@ -54,11 +54,6 @@ _WAY_OUT = (
 class RowFile:
     """One file of rows.
 
-    Parameters
-    ----------
-    path : Path
-    layout : RowLayout
-
     Attributes
     ----------
     what : str
@@ -87,7 +82,6 @@ class RowFile:
 
         Parameters
         ----------
-        n_rows : int
         blocks : iterable of ndarray, shape (any, n_columns)
             n_rows rows in all.
 
@@ -452,13 +446,7 @@ def _sync_data(descriptor: int) -> None:
 
 
 class FileRows:
-    """The committed rows of a file; a slice or an array of ids gives copies of some.
-
-    Parameters
-    ----------
-    file : RowFile
-    n_committed : int
-    """
+    """The committed rows of a file; a slice or an array of ids gives copies of some."""
 
     def __init__(self, file: RowFile, n_committed: int) -> None:
         self._file = file
@@ -532,14 +520,13 @@ class FileRows:
         return self._file.row(signature_id)
 
     def read_in_place(self, read: Callable[[Any, int, int], _Result], n_wanted: int) -> _Result:
-        """Let the kernel read so many rows one by one, where they are.
+        """Let the kernel read some rows one by one, in the file or in memory.
 
         Parameters
         ----------
         read : callable
             Takes all rows if they are held, else the descriptor of the file; the offset of row 0 in
             that file; and the number of rows.
-        n_wanted : int
 
         Raises
         ------

@@ -38,7 +38,7 @@ Ids: TypeAlias = "NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class EdgeState:
-    """What the stored edges cover.
+    """How far the stored edges are up to date, and how they were found.
 
     Attributes
     ----------
@@ -109,12 +109,7 @@ class Holders:
 
 
 class EdgeTables:
-    """The tables of edges and clusters, inside one open transaction.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The tables of edges and clusters, inside one open transaction."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -235,7 +230,7 @@ class EdgeTables:
         return distinct(np.concatenate(labels))
 
     def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
-        """Return (signature ids, labels) of those of some signatures in a cluster, sorted."""
+        """Return (signature ids, labels) of the signatures that are in a cluster, sorted."""
         columns = [np.empty((2, 0), dtype=np.int64)]
         for chunk in _lists(signature_ids):
             rows = self._execute(
@@ -305,7 +300,7 @@ class EdgeTables:
         return self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
 
     def documents_in_clusters(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (signature_id, batch_id, number of documents) of what is clustered, in order."""
+        """Yield (signature_id, batch_id, number of documents) of clustered documents, in order."""
         return self._session.stream(
             "SELECT document.signature_id, batch_id, count(*) FROM document JOIN cluster_member "
             "ON cluster_member.signature_id = document.signature_id "

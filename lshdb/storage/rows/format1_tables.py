@@ -52,7 +52,6 @@ class Format1Tables:
 
     Parameters
     ----------
-    session : Session
     database : Database
         For messages.
     """
@@ -116,7 +115,7 @@ class Format1Tables:
 
 
 def drop_tables(connection: Connection) -> None:
-    """Drop what the schema of format 1 made, and nothing else."""
+    """Drop the tables and views of format 1, and nothing else."""
     from sqlalchemy import inspect, text
 
     tables = set(inspect(connection).get_table_names())

@@ -16,12 +16,7 @@ Row = tuple[Any, ...]
 
 
 class Inspection:
-    """Reads tables whole, inside one open transaction.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Reads tables whole, inside one open transaction."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -49,12 +44,10 @@ class Inspection:
 
         Parameters
         ----------
-        table : str
         keys : sequence of str
             Columns of the primary key.
         after : tuple
             Their values in the row before.
-        most : int
         """
         names = ", ".join(keys)
         marks = ", ".join("?" * len(keys))
@@ -84,7 +77,6 @@ class Inspection:
         ----------
         checksum : str
             The column of its CRC-32.
-        is_first_only : bool
         """
         which = "WHERE first_row = 0" if is_first_only else "ORDER BY first_row"
         return self._session.fetch(
@@ -183,7 +175,7 @@ class Inspection:
         return {row[0] for row in self._session.execute("SELECT batch_id FROM batch")}
 
     def adds_without_batch(self) -> list[int]:
-        """Return the unfinished adds of which there is no batch."""
+        """Return the unfinished adds that no batch has."""
         rows = self._session.execute(
             "SELECT add_id FROM unfinished_add WHERE add_id NOT IN (SELECT add_id FROM batch)"
         )

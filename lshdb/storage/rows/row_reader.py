@@ -50,12 +50,7 @@ def _groups(cursors: Iterable[ResultRows], n_bytes: int) -> Iterator[list[Any]]:
 
 
 class RowReader:
-    """Reads rows whole, inside one open transaction.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Reads rows whole, inside one open transaction."""
 
     next_doc_id: int
 
@@ -372,7 +367,7 @@ class RowReader:
         return self.execute(statement, (name,)).fetchone() is not None
 
     def field_names(self, most: int) -> list[str]:
-        """Return the names of kept fields, up to so many; reads all documents."""
+        """Return the names of kept fields, ``most`` at most; reads all documents."""
         statement = "SELECT DISTINCT name FROM document_field ORDER BY name LIMIT ?"
         return [name for (name,) in self.execute(statement, (most,))]
 
@@ -384,7 +379,7 @@ class RowReader:
     # The whole index
 
     def identity(self) -> dict[str, Any]:
-        """Return what the index says of itself: one of ``IDENTITY`` to its value."""
+        """Return the columns ``IDENTITY`` of the table ``state``, by name."""
         row = self.execute(f"SELECT {', '.join(IDENTITY)} FROM state").fetchone()
         return dict(zip(IDENTITY, row, strict=True))
 

@@ -50,8 +50,6 @@ def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any,
 
     Parameters
     ----------
-    session : Session
-    table : str
     columns : str
         The first is the primary key.
 

@@ -47,7 +47,7 @@ _VIEWS = ("posting", "bucket", "bucket_size", "document_bucket")
 
 
 def band_table(bands: int) -> Table:
-    """Return the table of so many bands."""
+    """Return the table ``band`` with this number of bands."""
     columns = [Column(name, Integer) for name in band_columns(bands)]
     key = Column("signature_id", Whole, primary_key=True, autoincrement=False)
     return Table(BAND_TABLE, MetaData(naming_convention=NAMES), key, *columns)
@@ -93,7 +93,7 @@ def make_bands(connection: Connection, bands: int) -> None:
 
 
 def make_views(connection: Connection, bands: int, *, or_replace: bool = False) -> None:
-    """Make the views, or give those that there are other arms."""
+    """Make the views, or replace them by those of another number of bands."""
     for name, selection in _views(bands).items():
         connection.execute(CreateView(selection, name, or_replace=or_replace))
 
@@ -108,7 +108,7 @@ def drop_bands(connection: Connection) -> None:
 def index_bands(
     connection: Connection, bands: int, *, indexed: Container[str], is_wanted: bool = True
 ) -> None:
-    """Make an index on each column that has none, or drop those that there are."""
+    """Make an index on each column that has none, or drop all of them."""
     table = band_table(bands)
     change = CreateIndex if is_wanted else DropIndex
     for name in band_columns(bands):

@@ -228,7 +228,6 @@ class BodyCodec:
         Parameters
         ----------
         form : {"text", "tokens"}
-        packed : bytes
         body_hash : bytes, optional
             Its :func:`hash_body`, to be compared.
         n_chars : int or callable, optional
@@ -352,7 +351,6 @@ class BodyCodec:
         frames : sequence of bytes
         n_chars : sequence of int
             The length of each body in the row of its document.
-        source : BodyCodec
 
         Raises
         ------

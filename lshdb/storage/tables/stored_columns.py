@@ -24,7 +24,7 @@ BAND_INDEX = "ix_band_"
 
 @functools.cache
 def band_columns(bands: int) -> tuple[str, ...]:
-    """Return the columns of so many bands, in order."""
+    """Return the columns of a number of bands, in order."""
     return tuple(f"b{band}" for band in range(bands))
 
 
@@ -38,7 +38,6 @@ class StoredColumn(NamedTuple):
 
     Attributes
     ----------
-    name : str
     type : {"int", "float", "str", "bytes"}
         Type of the values; ``bytes`` are a hash.
     is_optional : bool

@@ -200,11 +200,11 @@ class WriteTransaction:
         )
 
     def prepare_bands(self, bands: int) -> None:
-        """Get ready for so many bands; commit it before :meth:`remake_bands`."""
+        """Prepare the database for a number of bands; commit before :meth:`remake_bands`."""
         self.session.database.prepare_bands(self._connection, bands)
 
     def remake_bands(self, bands: int) -> BandTable:
-        """Empty the table of bands, and give it so many; return it."""
+        """Empty the table of bands and set their number; return it."""
         self.session.database.remake_bands(self._connection, bands)
         self.bands = BandTable(self.session, bands)
         return self.bands
@@ -214,7 +214,7 @@ class WriteTransaction:
         self.execute("UPDATE state SET index_bands = ?", (int(is_wanted),))
 
     def complete_bands(self, bands: int) -> None:
-        """Do what is left to do for the table of bands once rows are in it."""
+        """Complete the table of bands after its first rows."""
         self.session.database.complete_bands(self._connection, bands)
 
     def name_banding(self, values: Mapping[str, Any]) -> None:
@@ -324,7 +324,6 @@ class WriteTransaction:
         frames : sequence of bytes
         n_chars : sequence of int
             The length of each body in the row of its document.
-        codec : BodyCodec
 
         Raises
         ------

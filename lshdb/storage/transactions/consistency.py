@@ -51,10 +51,8 @@ def agreed_params(
 
     Parameters
     ----------
-    snapshot : Snapshot
     description : Description
         Contents of ``index.toml`` from before the snapshot was made.
-    directory : IndexDirectory
     database : Database
         Named in messages.
     trusts_state : bool

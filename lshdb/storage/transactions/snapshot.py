@@ -72,7 +72,6 @@ class Snapshot(RowReader):
 
     Parameters
     ----------
-    session : Session
     generation : callable
         Row files by the name of the signature file.
     more : callable, optional
@@ -90,7 +89,6 @@ class Snapshot(RowReader):
         Rows of the vector file, if vectors are stored.
     banding : str
         The parameters that can change during the life of an index, as stored.
-    orders : OrderFolder or None
     """
 
     def __init__(
@@ -525,7 +523,7 @@ class Snapshot(RowReader):
     def _contents_of(
         self, signature_ids: Ids, hashes: Container[bytes], stored: dict[bytes, tuple[int, int]]
     ) -> None:
-        """Note those of some signatures that have one of some contents."""
+        """Note which of some signatures have one of some contents."""
         for chunk in chunks(distinct(signature_ids).tolist()):
             # All documents of a signature have one content: the first of them says which, and only
             # its row is read, however many copies there are.
@@ -581,7 +579,7 @@ class Snapshot(RowReader):
             yield from self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
 
     def _shared_among(self, signature_ids: NDArray[np.int64]) -> list[int]:
-        """Return those of some signatures, sorted and distinct, that several documents have.
+        """Return which of some signatures, sorted and distinct, several documents have.
 
         What a night has made are neighbours at the end: the documents of all numbers between them
         are read one after the other. The others are looked up.
@@ -698,7 +696,6 @@ def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
 
     Parameters
     ----------
-    snapshot : Snapshot
     file : RowFile
         One of the files of that state.
 

@@ -171,7 +171,6 @@ class Store:
 
     Attributes
     ----------
-    is_closed : bool
     orders : OrderFolder or None
         Frozen orders of postings; None until :meth:`use_orders` says how rows are cut.
     process : int
@@ -218,7 +217,6 @@ class Store:
         ----------
         path : Path
             Must not exist.
-        params : IndexParams
         place : DatabasePlace
             Where its database goes.
         deferred : bool
@@ -314,7 +312,6 @@ class Store:
 
         Parameters
         ----------
-        path : Path
         is_damaged : bool
             For a repair: do not read the signature file, and do not trust a damaged state.
 
@@ -428,7 +425,7 @@ class Store:
             return Frozen(None, False)
 
     def clear_leftovers(self, snapshot: Snapshot) -> None:
-        """Finish or undo what a killed writer, or an upgrade, left half done; under the lock."""
+        """Finish or undo the work of a killed writer or upgrade; under the lock."""
         clear_generations(snapshot.generation)
         cut = None if self.orders is None else self.orders.banding.name
         clear_orders(self.directory.path, snapshot, cut)

@@ -51,7 +51,6 @@ class Writer:
 
     Parameters
     ----------
-    store : Store
     lock_timeout : float
         Seconds to wait for another writer.
     needs_signatures : bool

@@ -160,7 +160,7 @@ class PostgresGuardedReader(GuardedReader):
         return tuple(column.name for column in columns), self._rows()
 
     def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
-        """Return the table that a statement names in vain, and those that there are."""
+        """Return the missing table that a statement names, and the existing ones."""
         if not isinstance(error, psycopg.errors.UndefinedTable):
             return None
         match = _NO_RELATION.search(str(error))

@@ -54,9 +54,6 @@ class PostgresSession(Session):
 
     Parameters
     ----------
-    database : Database
-    connection : psycopg.Connection
-    is_reader : bool
     begin : str
         Statement that begins the transaction, sent together with the first query.
     """
@@ -176,7 +173,7 @@ class PostgresSession(Session):
         return listed
 
     def state(self) -> State | None:
-        """Return what a snapshot begins with, in one statement."""
+        """Return the state that a snapshot begins with, by one statement."""
         row: State | None = self.execute(f"SELECT {STATE_COLUMNS} FROM state").fetchone()
         return row
 

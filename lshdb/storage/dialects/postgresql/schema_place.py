@@ -160,7 +160,6 @@ def take_lock(
     ----------
     connection : Connection
         At the beginning of a transaction.
-    index_uuid : str
     timeout : float
         Seconds to wait for another writer.
     known_as : str

@@ -84,10 +84,8 @@ class Connection(sqlite3.Connection):
 
     Attributes
     ----------
-    path : str
     is_idle : bool
         It is not in use, so a forked process may close it.
-    is_closed : bool
     version : int
         What :func:`begin_reading` saw: two transactions with one version read the same state.
     kept : tuple of int and Any, or None
@@ -175,7 +173,7 @@ class WriterConnection(Connection):
 
 
 def commit_durably(connection: sqlite3.Connection) -> None:
-    """Have what a connection commits or checkpoints survive a power cut; no transaction is open.
+    """Make commits and checkpoints of a connection survive a power cut; no transaction is open.
 
     On macOS, ``fullfsync`` writes it past the cache of the disk.
     """
@@ -344,7 +342,6 @@ def begin_reading(connection: Connection, reopen: Callable[[], Connection]) -> C
 
     Parameters
     ----------
-    connection : Connection
     reopen : callable
         Opens another connection.
 
@@ -556,7 +553,7 @@ def _part_from_parent(path: str) -> None:
 
 
 def _after_fork() -> None:
-    """Remember what is open, in the child, and keep what is in use from ever being closed.
+    """Note the open connections in the child, and keep those in use from being closed.
 
     The interpreter would close it in its last moments; only a reference that is never given back
     prevents that.

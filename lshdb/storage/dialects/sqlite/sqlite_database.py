@@ -83,7 +83,6 @@ class SqliteDatabase(Database):
 
     Parameters
     ----------
-    path : Path
     follows_links : bool
         Whether it may be reached by a symbolic link: not if it lies in an index.
     """
@@ -287,7 +286,7 @@ class SqliteDatabase(Database):
         )
 
     def new_schema(self) -> Sequence[str]:
-        """Return what the migrations make, without Alembic, which takes .2 s to import."""
+        """Return the statements of the migrations, without Alembic, which takes .2 s to import."""
         from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
 
         return STATEMENTS
@@ -396,7 +395,7 @@ class SqliteDatabase(Database):
         return not is_wanted or indexed.issuperset(band_columns(bands))
 
     def complete_bands(self, connection: Connection, bands: int) -> None:
-        """Make the indexes that the state asks for, or drop those that it does not."""
+        """Make the indexes on bands if the state asks for them, else drop them."""
         from lshdb.storage.tables.band_schema import index_bands
 
         is_wanted, indexed = self._band_indexes(connection)
@@ -411,7 +410,7 @@ class SqliteDatabase(Database):
         return bool(is_wanted), indexed_columns(name for (name,) in names)
 
     def free_memory(self, connection: Connection) -> None:
-        """Empty the cache of pages: a batch reads few of those that the one before has written."""
+        """Empty the cache of pages: a batch reads few pages that the batch before has written."""
         driver: Any = connection.connection.driver_connection
         driver.execute("PRAGMA shrink_memory")
 

@@ -104,7 +104,7 @@ class SqliteGuardedReader(GuardedReader):
         return tuple(column[0] for column in cursor.description), self._rows(cursor)
 
     def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
-        """Return the table that a statement names in vain, and those that there are."""
+        """Return the missing table that a statement names, and the existing ones."""
         match = _NO_TABLE.fullmatch(str(error))
         if match is None:
             return None

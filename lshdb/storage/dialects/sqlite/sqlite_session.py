@@ -140,7 +140,7 @@ class SqliteSession(Session):
         self._connection.deserialize(database.data, name=STAGE)
 
     def unstage(self) -> None:
-        """Free what is attached; a file is closed."""
+        """Free the attached database; a file is closed."""
         from lshdb.storage.dialects.sqlite.staged_database import empty_database
 
         self.stage(empty_database())

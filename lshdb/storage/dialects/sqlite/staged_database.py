@@ -38,7 +38,6 @@ def describe(first: NDArray[np.uint8], n_pages: int, table: str, statement: str)
         Empty.
     n_pages : int
         How many there are.
-    table : str
     statement : str
         What makes the table; empty if there is none. Of at most a few thousand characters.
     """

@@ -67,7 +67,7 @@ _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW) (\w+)")
 
 
 def _made() -> Objects:
-    """Return what the migrations make."""
+    """Return the tables, indexes and views that the migrations make."""
     objects = {}
     for statement in STATEMENTS:
         match = _MADE.match(statement)
@@ -82,7 +82,7 @@ _TABLES = sorted([name for name, (kind, _) in _OBJECTS.items() if kind == "table
 
 @functools.cache
 def _band_objects(bands: int) -> Objects:
-    """Return the table of so many bands, and the views over it."""
+    """Return the table ``band`` with this number of bands, and the views over it."""
     columns = list(enumerate(band_columns(bands)))
     number = "SELECT CAST({0} AS INTEGER) AS band, {1} AS bucket, "
     arm = number + "signature_id FROM band"
@@ -128,7 +128,7 @@ def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
 def foreign_object(
     rows: Iterable[tuple[object, object, object]], revision: object, *, is_damaged: bool = False
 ) -> str | None:
-    """Describe what is not as it should be; None if everything is.
+    """Describe the first object that lshdb did not make so; None if there is none.
 
     Parameters
     ----------
