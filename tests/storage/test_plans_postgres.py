@@ -97,6 +97,13 @@ def test_a_question_of_the_guide(name: str, session: psycopg.Connection[Any]) ->
     assert session.execute(statement.encode()).fetchall()
 
 
+def test_pairs_of_a_band_read_it_twice(session: psycopg.Connection[Any]) -> None:
+    statement = block("sql", "pairs").text.strip().rstrip(";")
+    assert set(scans(session, statement)) <= {"band"}
+    assert scans(session, statement)["band"] <= 2
+    assert len(session.execute(statement.encode()).fetchall()) > 100
+
+
 @pytest.mark.parametrize(
     "condition",
     [
