@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,6 +172,36 @@ def services(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Iterato
         file = tmp_path_factory.mktemp("services") / "services"
         file.write_text("\n".join([*lines, ""]))
         yield file
+
+
+READ_ONLY = "is on a standby server, which only reads"
+
+
+def test_what_writes_on_a_standby_says_so(tmp_path: Path, program: Path, services: Path) -> None:
+    """The page promotes the standby afterwards."""
+
+    def ran(command: str) -> str:
+        return run(command, tmp_path, program, PGSERVICEFILE=str(services))
+
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "some words of a text that is short"}\n')
+    url = "postgresql+psycopg:///?service=press"
+    assert "added 1" in ran(f"lshdb add x.lshdb a.jsonl --database '{url}' --schema standing")
+    (tmp_path / "x.lshdb" / "index.toml").write_text(
+        (tmp_path / "x.lshdb" / "index.toml").read_text().replace("=press", "=standby")
+    )
+    while "no documents" in (said := ran("lshdb stats x.lshdb")) or "error" in said:
+        time.sleep(0.2)
+    for command in (
+        "compact", "add x.lshdb a.jsonl", "remove x.lshdb a", "reband x.lshdb --threshold 0.7",
+        "cursors x.lshdb m --set now", "pairs x.lshdb --since @m --advance",
+        "check x.lshdb --mend-times", "clusters",
+    ):  # fmt: skip
+        said = ran(f"lshdb {command if ' ' in command else f'{command} x.lshdb'}")
+        assert READ_ONLY in said, f"{command}: {said}"
+        assert "primary" in said or command == "clusters", said
+        assert "free space" not in said
+    assert ran("lshdb pairs x.lshdb") == "no pairs\n"
+    assert ran("lshdb check x.lshdb").endswith("no findings\n")
 
 
 @pytest.mark.parametrize("found", list(groups("session with a standby")), ids=named)

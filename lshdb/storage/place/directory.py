@@ -375,7 +375,7 @@ def _index_like(path: Path) -> Path | None:
 
 
 def utf8_path(path: Path) -> Path:
-    """Return the path if a file can have that name and SQLite and index.toml can hold it.
+    """Return the path if a file can have that name, and it can be said: folders may have any.
 
     Raises
     ------
@@ -384,7 +384,7 @@ def utf8_path(path: Path) -> Path:
     if "\0" in str(path):
         raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
     try:
-        str(path).encode()
+        path.name.encode()
     except UnicodeEncodeError:
         name = str(path).encode(errors="backslashreplace").decode()
         raise LshdbError(

@@ -381,7 +381,7 @@ class WriteTransaction:
             "add_id": batch_id if add_id is None else add_id,
             "started_at": started_at,
             "finished_at": started_at,
-            "source": source,
+            "source": source.encode(errors="backslashreplace").decode(),  # may name a path
             "unicode_version": unicodedata.unidata_version,
         }
         self.session.insert_rows(batch.name, list(row), [list(row.values())])

@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from lshdb.errors import DatabaseError, IndexExistsError, LockedError
+from lshdb.errors import DatabaseError, IndexExistsError, LockedError, ReadOnlyError
 
 __all__ = ["drop_index", "make_schema", "quoted", "refuse_unfit", "take_lock"]
 
@@ -171,14 +171,24 @@ def take_lock(
     ------
     LockedError
         Another session held the lock for all of the timeout.
+    ReadOnlyError
+        The server is a standby.
     psycopg.Error
         The database failed.
     """
     number = int.from_bytes(uuid.UUID(index_uuid).bytes[:8], signed=True)
     deadline = time.monotonic() + timeout
     while True:
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (number,)).fetchone()
+        row = connection.execute(
+            "SELECT pg_is_in_recovery(), pg_try_advisory_xact_lock(%s)", (number,)
+        ).fetchone()
         if row is not None and row[0]:
+            raise ReadOnlyError(
+                f"the database of the index {known_as} is on a standby server, which only reads; "
+                "nothing was changed",
+                hint="name the primary server in index.toml, or promote this one",
+            )
+        if row is not None and row[1]:
             return
         if time.monotonic() >= deadline:
             raise _locked(connection, number, timeout, known_as)

@@ -572,13 +572,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _uri(path: str, options: str = "") -> str:
-    return f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro{options}"
+    return f"file:{urllib.parse.quote(os.fsencode(os.path.abspath(path)))}?mode=ro{options}"
 
 
 def _path_of(database: str) -> str:
     """Return the path in SQLite's name of a database."""
     if database.startswith("file:"):
-        return urllib.parse.unquote(database.removeprefix("file:").partition("?")[0])
+        path = database.removeprefix("file:").partition("?")[0]
+        return os.fsdecode(urllib.parse.unquote_to_bytes(path))
     return os.path.abspath(database)
 
 
