@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lshdb.kernel import kernel
 from lshdb.params.index_params import IndexParams
-from lshdb.shingling import normalise, word_spans
+from lshdb.shingling import cut_words, normalise
 
 __all__ = ["AlignedText", "Aligner", "Area", "Span", "merge_blocks"]
 
@@ -71,6 +71,19 @@ class AlignedText:
         return int(self.starts[first]), int(self.ends[last - 1])
 
 
+class _WordHashes(dict[str, int]):
+    """Words to hashes of what they are normalised to, made when they are first asked for."""
+
+    def __init__(self, steps: str) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def __missing__(self, word: str) -> int:
+        hashed: int = mmh3.hash64(normalise(word, self._steps).encode(), signed=False)[0]
+        self[word] = hashed
+        return hashed
+
+
 class Aligner:
     """Cuts texts into words and lays them side by side.
 
@@ -83,29 +96,20 @@ class Aligner:
     def __init__(self, params: IndexParams) -> None:
         self._window, _ = params.window or (1, 1)
         self.k = min(max(params.k, 3), 5) if params.unit == "word" else 3
-        self._steps = params.normalisation
-        self._hashes: dict[str, int] = {}
+        self._hashes = _WordHashes(params.normalisation)
 
     def words(self, text: str) -> AlignedText:
-        """Cut a text into words; O(n) in Python, 0.5 us a word."""
-        spans = np.array(word_spans(text), dtype=np.int64).reshape(-1, 2)
+        """Cut a text into words; O(n), 0.2 us a word of ASCII text."""
+        words, starts, ends = cut_words(text)
         if len(self._hashes) > _MOST_CACHED:
             self._hashes.clear()
-        hashes, hashed = self._hashes, []
-        for start, end in spans.tolist():
-            word = text[start:end]
-            value = hashes.get(word)
-            if value is None:
-                folded = normalise(word, self._steps)
-                value = hashes[word] = mmh3.hash64(folded.encode(), signed=False)[0]
-            hashed.append(value)
-        numbers = np.array(hashed, dtype=np.uint64)
+        numbers = np.fromiter(map(self._hashes.__getitem__, words), np.uint64, len(words))
         n_grams = max(len(numbers) - self.k + 1, 0)
         grams = np.zeros(n_grams, dtype=np.uint64)
         for place in range(self.k):
             grams *= np.uint64(0x9E3779B97F4A7C15)
             grams += numbers[place : place + n_grams]
-        return AlignedText(text, spans[:, 0].copy(), spans[:, 1].copy(), grams)
+        return AlignedText(text, starts, ends, grams)
 
     def align(self, words1: AlignedText, words2: AlignedText, blocks: Iterable[Area]) -> list[Span]:
         """Return the passages that two texts share in some blocks, each once, in order.

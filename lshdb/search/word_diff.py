@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from lshdb.documents import Body
 from lshdb.errors import InputError, ParameterError, no_document
 from lshdb.search.explain import texts_of_keys
-from lshdb.shingling import normalise, word_spans
+from lshdb.shingling import cut_words, normalise, word_spans
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.store import Store
 
@@ -309,15 +309,12 @@ def _words(
     text: str, steps: str, numbers: dict[str, int], folded: dict[str, int]
 ) -> tuple[list[tuple[int, int]], Ids]:
     """Return where words are and a number for each, the same for words that are equal."""
-    spans = word_spans(text)
-    ids = np.empty(len(spans), dtype=np.int64)
-    for place, (start, end) in enumerate(spans):
-        word = text[start:end]
-        number = numbers.get(word)
-        if number is None:
-            number = numbers[word] = folded.setdefault(normalise(word, steps), len(folded))
-        ids[place] = number
-    return spans, ids
+    words, starts, ends = cut_words(text)
+    for word in dict.fromkeys(words):
+        if word not in numbers:
+            numbers[word] = folded.setdefault(normalise(word, steps), len(folded))
+    ids = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
+    return list(zip(starts.tolist(), ends.tolist(), strict=True)), ids
 
 
 def _cuts(spans: Sequence[tuple[int, int]], n: int) -> list[int]:

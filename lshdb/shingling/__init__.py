@@ -28,7 +28,13 @@ from lshdb.shingling.url_shingles import (
     url_shingles,
 )
 from lshdb.shingling.windows import Window, cut_windows, parse_window_key, window_key
-from lshdb.shingling.words import SPACELESS_RANGES, TEXT_RULES, split_words, word_spans
+from lshdb.shingling.words import (
+    SPACELESS_RANGES,
+    TEXT_RULES,
+    cut_words,
+    split_words,
+    word_spans,
+)
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",
@@ -44,6 +50,7 @@ __all__ = [
     "canonical_content",
     "count_unassigned",
     "cut_windows",
+    "cut_words",
     "host_shingles",
     "join_steps",
     "normalise",

@@ -27,13 +27,20 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import TYPE_CHECKING
 from unicodedata import category
+
+from lshdb.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "IGNORABLE_RANGES",
     "MARK_RANGES",
     "SPACELESS_RANGES",
     "TEXT_RULES",
+    "cut_words",
     "holds_ignorable",
     "split_letters",
     "split_words",
@@ -152,6 +159,33 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     """
     pattern = _word(is_ascii=text.isascii(), is_raw=True)
     return [match.span() for match in pattern.finditer(text)]
+
+
+@functools.cache
+def _is_ascii_word() -> NDArray[np.bool_]:
+    return np.array([_word(is_ascii=True).match(chr(point)) is not None for point in range(128)])
+
+
+def cut_words(text: str) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the words of a text that is not normalised, and the :func:`word_spans` of them.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    words : list of str
+    starts, ends : ndarray of int64, shape (n,)
+        O(n), .1 us a word of ASCII text, and 1 us of another.
+    """
+    if text.isascii():
+        is_word = _is_ascii_word()[np.frombuffer(text.encode(), np.uint8)]
+        edges = np.flatnonzero(np.diff(is_word, prepend=False, append=False))
+        return _word(is_ascii=True).findall(text), edges[::2].copy(), edges[1::2].copy()
+    spans = word_spans(text)
+    starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    return [text[start:end] for start, end in spans], starts.copy(), ends.copy()
 
 
 def split_letters(text: str) -> list[str]:

@@ -6,8 +6,10 @@ import sys
 import unicodedata
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lshdb.shingling import SPACELESS_RANGES, normalise, split_words, word_spans
+from lshdb.shingling import SPACELESS_RANGES, cut_words, normalise, split_words, word_spans
 from lshdb.shingling.words import MARK_RANGES
 from tests.golden import plain
 
@@ -163,3 +165,12 @@ def test_no_ignorable_character_cuts_a_word_of_a_text_as_it_was_given(
 ) -> None:
     assert [text[start:end] for start, end in word_spans(text)] == words
     assert list(map(normalise, words)) == split_words(normalise(text))
+
+
+@settings(deadline=None)
+@given(st.text() | st.text(alphabet="ab_1 .-\n\x00\x7f"))
+def test_words_are_cut_where_their_spans_are(text: str) -> None:
+    words, starts, ends = cut_words(text)
+    spans = word_spans(text)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == spans
+    assert words == [text[start:end] for start, end in spans]
