@@ -12,19 +12,21 @@
     143  asked to end by SIGTERM
 
 Messages go to standard error, each followed by its hint on a line of its own. The library's
-warnings go there too, as notes.
+warnings go there too, as notes; that there is no kernel, once a day.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from lshdb import DamageError, LockedError, LshdbError, LshdbWarning, ParameterError
+from lshdb import DamageError, KernelWarning, LockedError, LshdbError, LshdbWarning, ParameterError
 from lshdb.cancel import Terminated
 from lshdb.cli._output import complain, discard_output, flush_output, note
 from lshdb.errors import system_hint
@@ -94,7 +96,8 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, LshdbWarning):
-                if str(message) not in said:
+                is_known = issubclass(category, KernelWarning) and _was_said_today(str(message))
+                if str(message) not in said and not is_known:
                     note(str(message))
                 said.add(str(message))
             else:
@@ -103,6 +106,28 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.showwarning = show
         warnings.simplefilter("always", LshdbWarning)
         yield
+
+
+def _was_said_today(notice: str) -> bool:
+    """Return whether this user has had a notice today, and remember that he has now.
+
+    A job of many commands would have it in every mail otherwise. Where nothing can be remembered,
+    it is said each time.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = os.path.join(cache, "lshdb", "kernel-notice")
+    record = f"{time.strftime('%Y-%m-%d')}\n{notice}\n"
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            if file.read() == record:
+                return True
+    except OSError:
+        pass
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(record)
+    return False
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -114,8 +114,19 @@ def test_without_any_kernel_the_cause_is_said_once(
         f"the compiled kernel is not built in the checkout {checkout}; signing is tens of times "
         f"slower. With a C compiler, pip install -e {checkout} builds it\n"
     )
+    options["env"]["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     done = process("--version", **options)
     assert done.stdout.endswith(b"kernel reference\n") and done.stderr.decode() == said
+    again = process("--version", **options)
+    assert again.stdout == done.stdout and again.stderr == b"", "once a day"
+    notice = tmp_path / "cache" / "lshdb" / "kernel-notice"
+    day, text = notice.read_text().split("\n", 1)
+    assert text == said
+    notice.write_text(f"2001-01-01\n{text}")
+    assert process("--version", **options).stderr.decode() == said
+    notice.write_text(f"{day}\nanother cause\n")
+    assert process("--version", **options).stderr.decode() == said
+    options["env"]["XDG_CACHE_HOME"] = "/dev/null"
     added = process("add", "x.lshdb", "many.jsonl", "--workers", "2", **options)
     assert added.returncode == 0 and added.stderr.decode().count(said) == 1
     assert b"Warning" not in added.stderr and b".py:" not in added.stderr
