@@ -4,51 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import lshdb.search.since
-import lshdb.storage.tables.records
 from lshdb import Index, LshdbWarning
+from tests.clocks import TODAY, Clock, set_clock
 from tests.conftest import family_corpus
 from tests.raw import change, rows_of
 
-TODAY = datetime(2026, 3, 1, 3, tzinfo=UTC)
 CORPUS = family_corpus(3, families=12)
 NIGHTS = [CORPUS[start::6] for start in range(6)]
 
 Make = Callable[..., Index]
 
 
-class Clock:
-    """The clock of this machine, which a test sets."""
-
-    def __init__(self) -> None:
-        self.now = TODAY
-
-    def night(self, number: int, **error: float) -> None:
-        self.now = TODAY + timedelta(days=number, **error)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-
-    class Kind(type):
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, datetime)
-
-    class Moved(datetime, metaclass=Kind):
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return clock.now.astimezone(tz)
-
-    for module in (lshdb.storage.tables.records, lshdb.search.since):
-        monkeypatch.setattr(module, "datetime", Moved)
-    return clock
+    return set_clock(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
