@@ -95,6 +95,8 @@ def require_passages(params: IndexParams, path: object) -> tuple[int, int]:
 
 _MOST_WORDS = 16_000_000
 """Words of texts that are kept for the next pairs of documents; some 40 bytes each."""
+_MOST_CHARACTERS = 2**20
+"""Characters of passages whose similarities are computed together, or those of two documents."""
 _PAIRS_A_READ = 32
 """Pairs of documents whose texts are read by one statement."""
 
@@ -279,34 +281,51 @@ def _aligned(
         words = texts.load(sorted(named))
         if query is not None:
             words[query[0]] = query[1]
+        aligned: list[_AlignedSpan] = []
+        n_characters = 0
         for key1, key2, blocks in pairs_read:
-            spans = aligner.align(words[key1], words[key2], merge_blocks(blocks))
-            yield from _passages(
-                family, (key1, words[key1]), (key2, words[key2]), spans, with_text=with_text
-            )
+            side1, side2 = (key1, words[key1]), (key2, words[key2])
+            for span in aligner.align(side1[1], side2[1], merge_blocks(blocks)):
+                aligned.append((side1, side2, span))
+                start, end = side1[1].characters(span.first1, span.last1)
+                n_characters += end - start
+            if n_characters > _MOST_CHARACTERS:
+                yield from _passages(family, aligned, with_text=with_text)
+                aligned, n_characters = [], 0
+        yield from _passages(family, aligned, with_text=with_text)
+
+
+_AlignedSpan = tuple[tuple[str, AlignedText], tuple[str, AlignedText], Span]
+"""Two documents, each with its key, and where they share a passage."""
 
 
 def _passages(
-    family: Family,
-    side1: tuple[str, AlignedText],
-    side2: tuple[str, AlignedText],
-    spans: Sequence[Span],
-    *,
-    with_text: bool,
+    family: Family, aligned: Sequence[_AlignedSpan], *, with_text: bool
 ) -> Iterator[Passage]:
-    """Yield passages with their similarities."""
-    (key1, words1), (key2, words2) = side1, side2
-    for first1, last1, first2, last2 in spans:
-        start1, end1 = words1.characters(first1, last1)
-        start2, end2 = words2.characters(first2, last2)
-        texts = words1.text[start1:end1], words2.text[start2:end2]
-        left, right = family.contents(texts)
+    """Yield passages with their similarities, which are computed together."""
+    places = [
+        (*words1.characters(first1, last1), *words2.characters(first2, last2))
+        for (_, words1), (_, words2), (first1, last1, first2, last2) in aligned
+    ]
+    texts = [
+        text
+        for ((_, words1), (_, words2), _), (start1, end1, start2, end2) in zip(
+            aligned, places, strict=True
+        )
+        for text in (words1.text[start1:end1], words2.text[start2:end2])
+    ]
+    points = family.gather(family.contents(texts))
+    numbers = np.arange(len(aligned))
+    similarities = family.levels_among(points, 2 * numbers, points, 2 * numbers + 1)
+    for number, similarity in enumerate(similarities.tolist()):
+        (key1, _), (key2, _), (first1, last1, first2, last2) = aligned[number]
+        start1, end1, start2, end2 = places[number]
         yield Passage(
             key1, start1, end1, last1 - first1,
             key2, start2, end2, last2 - first2,
-            family.compare(left, right),
+            similarity,
             "exact",
-            *(texts if with_text else (None, None)),
+            *(texts[2 * number : 2 * number + 2] if with_text else (None, None)),
         )  # fmt: skip
 
 
@@ -374,7 +393,8 @@ def explain_passages(
             words2 = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
         whole = Area(0, len(words.text), 0, len(words2.text))
         spans = aligner.align(words, words2, [whole])
-        return list(_passages(family, (key1, words), (key2, words2), spans, with_text=with_text))
+        aligned = [((key1, words), (key2, words2), span) for span in spans]
+        return list(_passages(family, aligned, with_text=with_text))
 
 
 def _whole_text(snapshot: Snapshot, key: str) -> str:
