@@ -104,7 +104,7 @@ def test_exact_pairs_are_those_of_the_definition(metric: str) -> None:
             {f"{place}": float(value) for place, value in enumerate(row) if value}
             for row in bodies.tolist()
         ]
-    params = params_of(metric, METRICS[metric].schemes[-1], bands=1)
+    params = params_of(metric, [*METRICS[metric].families][-1], bands=1)
     family = family_of(params)
     points = family.points(family.contents(list(bodies)))
     every = [(left, right) for left in range(30) for right in range(left + 1, 30)]

@@ -17,7 +17,7 @@ import click
 from lshdb.arguments import Digits
 from lshdb.cli._command import options
 from lshdb.cli._words import UNIT_NAMES
-from lshdb.params.metrics import DTYPES, METRICS
+from lshdb.params.metrics import DTYPES, METRICS, SCHEMES
 from lshdb.params.options import CreateOptions
 
 __all__ = [
@@ -81,7 +81,7 @@ database_options = options(
 
 _CHOICES: dict[str, list[str]] = {
     "metric": list(METRICS),
-    "scheme": [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)],
+    "scheme": list(SCHEMES),
     "dtype": list(DTYPES),
     "unit": list(UNIT_NAMES),
     "digits": list(get_args(Digits)),

@@ -153,7 +153,7 @@ class IndexParams:
 
     def __post_init__(self) -> None:
         check_metric(self.metric)
-        schemes = self.kind.schemes
+        schemes = self.kind.families
         _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
         if type(self.text_rules) is not int or self.text_rules != TEXT_RULES:
             raise ParameterError(
@@ -163,20 +163,34 @@ class IndexParams:
         good = isinstance(self.unit, str) and self.unit in UNITS
         _check("unit", self.unit, good, "one of " + ", ".join(UNITS))
         parse_steps(self.normalisation)
-        _check_stop_tokens(self.unit, self.stop_tokens)
+        tokens = self.stop_tokens
+        good = isinstance(tokens, str) and tokens == " ".join(sorted(set(tokens.split())))
+        _check("stop_tokens", tokens, good, "distinct tokens, sorted, separated by single blanks")
+        if tokens and self.unit not in (*URL_UNITS, "word"):
+            raise ParameterError(f"stop_tokens are for URLs and words, but the unit is {self.unit}")
         _check_tokenizer(self.unit, self.tokenizer)
         check_num_perm(self.num_perm, self.scheme)
         _check_integer("seed", self.seed, 0, 2**63 - 1)
         _check_integer("bands", self.bands, 1, MAX_BANDS)
         _check_integer("rows", self.rows, 1, MAX_SLOTS)
         _check_integer("k", self.k, 1, 255)
-        self._check_vectors()
+        if self.kind.is_dense:
+            check_dim(self.dim)
+            dtypes = ("bits",) if self.kind.body == "bits" else DTYPES
+            good = isinstance(self.dtype, str) and self.dtype in dtypes
+            _check("dtype", self.dtype, good, " or ".join(dtypes))
+            check_width(self.scheme, self.width)
+        else:
+            for name, value in (("dim", self.dim), ("dtype", self.dtype), ("width", self.width)):
+                if value:
+                    raise ParameterError(f"{name} is for vectors, but the metric is {self.metric}")
         check_threshold(self.metric, self.threshold)
         good = _is_number(self.recall) and 0.0 <= self.recall <= 1.0
         _check("recall", self.recall, good, "a number from 0 to 1")
         check_flag("bag", self.bag)
         check_flag("store_text", self.store_text)
-        self._check_passages()
+        if self.passages != "":
+            self._check_passages()
         if self.bands * self.rows > self.num_perm:
             raise ParameterError(
                 f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots, "
@@ -184,23 +198,9 @@ class IndexParams:
                 hint="raise --num-perm, or lower --bands or --rows",
             )
 
-    def _check_vectors(self) -> None:
-        if not self.kind.is_dense:
-            for name, value in (("dim", self.dim), ("dtype", self.dtype), ("width", self.width)):
-                if value:
-                    raise ParameterError(f"{name} is for vectors, but the metric is {self.metric}")
-            return
-        check_dim(self.dim)
-        choices = ("bits",) if self.kind.body == "bits" else DTYPES
-        good = isinstance(self.dtype, str) and self.dtype in choices
-        _check("dtype", self.dtype, good, " or ".join(choices))
-        check_width(self.scheme, self.width)
-
     def _check_passages(self) -> None:
         if passages_option(self.passages) != self.passages:
             raise ParameterError(f"passages is {self.passages!r}; expected words:step or nothing")
-        if not self.passages:
-            return
         are_texts = self.kind.body == "text"
         if not are_texts or self.unit not in _PASSAGE_UNITS:
             what = f"unit {self.unit}" if are_texts else f"metric {self.metric}"
@@ -228,12 +228,12 @@ class IndexParams:
         words, step = self.passages.split(":")
         return int(words), int(step)
 
-    @property
+    @functools.cached_property
     def kind(self) -> Metric:
         """The metric's schemes, bodies and thresholds."""
         return METRICS[self.metric]
 
-    @property
+    @functools.cached_property
     def curve(self) -> Curve:
         """The probability of an equal slot, by level of similarity."""
         return curve_of(self.scheme, dim=self.dim, width=self.width)
@@ -397,7 +397,7 @@ def check_threshold(metric: str, value: object, *, name: str = "threshold") -> N
     else:
         good = _is_number(value) and low < value <= high
         expected = f"a number above {low:g}, up to {high:g}"
-    hint = None if kind.is_distance else _part_of_one("similarity", value)
+    hint = None if good or kind.is_distance else _part_of_one("similarity", value)
     _check(name, value, good, expected, hint)
 
 
@@ -439,13 +439,6 @@ def _check_integer(name: str, value: object, low: int, high: int) -> None:
 
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _check_stop_tokens(unit: str, value: object) -> None:
-    good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
-    _check("stop_tokens", value, good, "distinct tokens, sorted, separated by single blanks")
-    if value and unit not in (*URL_UNITS, "word"):
-        raise ParameterError(f"stop_tokens are for URLs and words, but the unit is {unit}")
 
 
 def _check_tokenizer(unit: str, value: object) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -259,17 +259,17 @@ class Scheme:
 SCHEMES = {
     "fss": Scheme(lambda dim, width: JACCARD, _seconds_of_slots),
     "universal": Scheme(lambda dim, width: JACCARD, _seconds_of_elements),
-    "icws": Scheme(lambda dim, width: JACCARD, _seconds_of_elements),
     "hyperplane": Scheme(lambda dim, width: _Angle(), _seconds_of_products, 1),
     "hadamard": Scheme(lambda dim, width: _Angle(), _seconds_of_transforms, 1),
     "bits": Scheme(lambda dim, width: _Sampled(float(dim)), _seconds_of_slots, 1),
+    "cauchy": Scheme(lambda dim, width: _Cauchy(width), _seconds_of_products, is_projected=True),
     "unary": Scheme(
         lambda dim, width: _Sampled(dim * width), _seconds_of_slots, 1, has_largest=True
     ),
-    "cauchy": Scheme(lambda dim, width: _Cauchy(width), _seconds_of_products, is_projected=True),
     "gaussian": Scheme(
         lambda dim, width: _Gaussian(width), _seconds_of_products, is_projected=True
     ),
+    "icws": Scheme(lambda dim, width: JACCARD, _seconds_of_elements),
 }
 """The schemes by name, as in ``--scheme``."""
 
@@ -348,8 +348,6 @@ class Metric:
         Whether smaller is more similar.
     is_whole : bool
         Whether values are whole numbers: of bits.
-    is_dense : bool
-        Whether all bodies of an index have one length, and lie in the file of vectors.
     """
 
     families: Mapping[str, str]
@@ -360,15 +358,11 @@ class Metric:
     largest: float = 1.0
     is_distance: bool = False
     is_whole: bool = False
-    is_dense: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_dense", self.body in ("vector", "bits"))
 
     @property
-    def schemes(self) -> tuple[str, ...]:
-        """The schemes that it has families for."""
-        return tuple(self.families)
+    def is_dense(self) -> bool:
+        """Whether all bodies of an index have one length, and lie in the file of vectors."""
+        return self.body in ("vector", "bits")
 
     @property
     def takes_width(self) -> bool:

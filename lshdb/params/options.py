@@ -64,9 +64,9 @@ def _names(is_of: Callable[[Metric], bool], last: str = ", ") -> str:
     return ", ".join(names) + last * bool(names) + final
 
 
-def _said(text: str, metavar: str | None = None) -> dict[str, str | None]:
-    """Return the help text of a field, for the command line."""
-    return {"help": text, "metavar": metavar}
+def _option(text: str, *, default: Any = None, metavar: str | None = None) -> Any:
+    """Return a field with the help text of its option on the command line."""
+    return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,133 +78,80 @@ class CreateOptions:
     that the index records, or empty.
     """
 
-    metric: MetricName = field(
+    metric: MetricName = _option(
+        "Similarity of texts, of weighted tokens, of vectors "
+        f"({_names(lambda kind: kind.body == 'vector')}) or of bits "
+        f"({_names(lambda kind: kind.body == 'bits')}).  [default: {DEFAULT_METRIC}]",
         default=DEFAULT_METRIC,
-        metadata=_said(
-            "Similarity of texts, of weighted tokens, of vectors "
-            f"({_names(lambda kind: kind.body == 'vector')}) or of bits "
-            f"({_names(lambda kind: kind.body == 'bits')}).  [default: {DEFAULT_METRIC}]",
-        ),
     )
-    threshold: float | None = field(
-        default=None,
-        metadata=_said(
-            "Lowest similarity of near-duplicates, or for "
-            f"{_names(lambda kind: kind.is_distance, ' and ')} the largest "
-            "distance.  [default: 0.8; required for a distance]",
-            metavar="T",
-        ),
+    threshold: float | None = _option(
+        "Lowest similarity of near-duplicates, or for "
+        f"{_names(lambda kind: kind.is_distance, ' and ')} the largest "
+        "distance.  [default: 0.8; required for a distance]",
+        metavar="T",
     )
-    recall: float | None = field(
-        default=None,
-        metadata=_said(
-            "Probability of finding a pair at the threshold; chooses bands and rows.  "
-            "[default: 0.99]",
-            metavar="P",
-        ),
+    recall: float | None = _option(
+        "Probability of finding a pair at the threshold; chooses bands and rows.  [default: 0.99]",
+        metavar="P",
     )
-    bands: int | None = field(
-        default=None, metadata=_said("Bands; with --rows, instead of --recall.", metavar="B")
+    bands: int | None = _option("Bands; with --rows, instead of --recall.", metavar="B")
+    rows: int | None = _option("Rows in a band.", metavar="R")
+    num_perm: int | None = _option(
+        "Signature slots.  [default: 128; for vectors and bits as many as the bands need]",
+        metavar="N",
     )
-    rows: int | None = field(default=None, metadata=_said("Rows in a band.", metavar="R"))
-    num_perm: int | None = field(
-        default=None,
-        metadata=_said(
-            "Signature slots.  [default: 128; for vectors and bits as many as the bands need]",
-            metavar="N",
-        ),
+    scheme: str | None = _option(
+        "Family of hash functions, one of the metric's: "
+        + "; ".join(f"{name} {' or '.join(kind.families)}" for name, kind in METRICS.items())
+        + ".  [default: the first]"
     )
-    scheme: str | None = field(
-        default=None,
-        metadata=_said(
-            "Family of hash functions, one of the metric's: "
-            + "; ".join(f"{name} {' or '.join(kind.schemes)}" for name, kind in METRICS.items())
-            + ".  [default: the first]",
-        ),
+    seed: int = _option("Seed of the hash functions.  [default: 1]", default=1, metavar="N")
+    dim: int | None = _option(
+        "Numbers in a vector, or bits.  [default for add: as in the input; init needs it]",
+        metavar="N",
     )
-    seed: int = field(
-        default=1, metadata=_said("Seed of the hash functions.  [default: 1]", metavar="N")
+    dtype: str | None = _option(
+        "Type in which vectors are stored.  [default for add: as in the input; else float32]"
     )
-    dim: int | None = field(
-        default=None,
-        metadata=_said(
-            "Numbers in a vector, or bits.  [default for add: as in the input; init needs it]",
-            metavar="N",
-        ),
+    width: float | None = _option(
+        f"For {_names(lambda kind: kind.takes_width, ' and ')}: width of the pieces that "
+        "projections are cut into; for scheme unary: "
+        "the largest number.  [default: chosen with the bands; unary needs it]",
+        metavar="A",
     )
-    dtype: str | None = field(
-        default=None,
-        metadata=_said(
-            "Type in which vectors are stored.  [default for add: as in the input; else float32]",
-        ),
+    unit: Unit | None = _option("What shingles are made of.  [default: word]")
+    k: int | None = _option(
+        "Units in a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
+        "2 tokens of a URL]",
+        metavar="K",
     )
-    width: float | None = field(
-        default=None,
-        metadata=_said(
-            f"For {_names(lambda kind: kind.takes_width, ' and ')}: width of the pieces that "
-            "projections are cut into; for scheme unary: "
-            "the largest number.  [default: chosen with the bands; unary needs it]",
-            metavar="A",
-        ),
+    bag: bool = _option("Count repeated shingles.", default=False)
+    lowercase: bool | None = _option(
+        "Fold letter case, or keep it.  [default: fold for word, char, line and URLs]"
     )
-    unit: Unit | None = field(
-        default=None, metadata=_said("What shingles are made of.  [default: word]")
+    strip_accents: bool = _option("Drop accents.", default=False)
+    strip_punctuation: bool = _option("Turn punctuation and symbols into blanks.", default=False)
+    digits: Digits = _option("Keep numbers, or turn each into 0.  [default: keep]", default="keep")
+    stop_tokens: str | Iterable[str] | None = _option(
+        "Tokens to leave out of URLs, instead of the default list.", metavar="FILE"
     )
-    k: int | None = field(
-        default=None,
-        metadata=_said(
-            "Units in a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
-            "2 tokens of a URL]",
-            metavar="K",
-        ),
+    stop_words: Iterable[str] | None = _option(
+        "Words to leave out of texts: those of a file, or the published list of a language "
+        "such as en (lshdb[stopwords]).  [default: none]",
+        metavar="FILE|LANG",
     )
-    bag: bool = field(default=False, metadata=_said("Count repeated shingles."))
-    lowercase: bool | None = field(
-        default=None,
-        metadata=_said(
-            "Fold letter case, or keep it.  [default: fold for word, char, line and URLs]"
-        ),
+    tokenizer: str = _option(
+        "An installed tokenizer; implies --unit tokenizer.", default="", metavar="NAME"
     )
-    strip_accents: bool = field(default=False, metadata=_said("Drop accents."))
-    strip_punctuation: bool = field(
-        default=False, metadata=_said("Turn punctuation and symbols into blanks.")
+    passages: tuple[int, int] | str | None = _option(
+        "Keep windows of so many words of each document, one every STEP words, to find the "
+        "passages that documents share; see lshdb pairs --by document.  [default: whole "
+        "documents]",
+        metavar="WORDS:STEP",
     )
-    digits: Digits = field(
-        default="keep", metadata=_said("Keep numbers, or turn each into 0.  [default: keep]")
-    )
-    stop_tokens: str | Iterable[str] | None = field(
-        default=None,
-        metadata=_said(
-            "Tokens to leave out of URLs, instead of the default list.",
-            metavar="FILE",
-        ),
-    )
-    stop_words: Iterable[str] | None = field(
-        default=None,
-        metadata=_said(
-            "Words to leave out of texts: those of a file, or the published list of a language "
-            "such as en (lshdb[stopwords]).  [default: none]",
-            metavar="FILE|LANG",
-        ),
-    )
-    tokenizer: str = field(
-        default="",
-        metadata=_said("An installed tokenizer; implies --unit tokenizer.", metavar="NAME"),
-    )
-    passages: tuple[int, int] | str | None = field(
-        default=None,
-        metadata=_said(
-            "Keep windows of so many words of each document, one every STEP words, to find the "
-            "passages that documents share; see lshdb pairs --by document.  [default: whole "
-            "documents]",
-            metavar="WORDS:STEP",
-        ),
-    )
-    store_text: bool = field(
+    store_text: bool = _option(
+        "Do not store texts, or vectors: the index is smaller, and similarities are estimates.",
         default=True,
-        metadata=_said(
-            "Do not store texts, or vectors: the index is smaller, and similarities are estimates.",
-        ),
     )
 
     def __post_init__(self) -> None:
@@ -297,10 +244,10 @@ def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexPara
     dim, width = plain_number(options.dim), plain_number(options.width)
     check_metric(metric)
     kind = METRICS[metric]
-    scheme = kind.schemes[0] if options.scheme is None else options.scheme
-    if scheme not in kind.schemes:
+    scheme = next(iter(kind.families)) if options.scheme is None else options.scheme
+    if scheme not in kind.families:
         raise ParameterError(
-            f"scheme is {scheme!r}; expected {' or '.join(map(repr, kind.schemes))} "
+            f"scheme is {scheme!r}; expected {' or '.join(map(repr, kind.families))} "
             f"for metric {metric}"
         )
     passages = passages_option(options.passages)

@@ -13,8 +13,6 @@ All numbers are little-endian. With n = 1,000,000 that is .52 + 6 bytes a postin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lshdb.params.bucket_layout import BUCKET_BITS
 
 __all__ = ["CELL", "HEADER_BYTES", "OrderLayout"]
@@ -26,32 +24,36 @@ _LARGEST_CELL = 16
 _CELL_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
 class OrderLayout:
     """The layout of some orders of as many rows.
 
     Parameters
     ----------
     n, n_orders : int
+
+    Attributes
+    ----------
+    cell_bits : int
+        How many upper bits of a bucket are the number of its cell.
+    n_cells : int
+        Cells of an order.
+    rest_bits : int
+        How many lower bits of a bucket are its rest.
+    posting_bytes : int
+        Bytes of a posting.
+    size : int
+        Bytes of all orders.
     """
 
-    n: int
-    n_orders: int
+    __slots__ = ("cell_bits", "n", "n_cells", "n_orders", "posting_bytes", "rest_bits", "size")
 
-    @property
-    def cell_bits(self) -> int:
-        """K: how many upper bits of a bucket are the number of its cell."""
-        return (self.n // _LARGEST_CELL).bit_length()
-
-    @property
-    def n_cells(self) -> int:
-        """Cells of an order."""
-        return 1 << self.cell_bits
-
-    @property
-    def rest_bits(self) -> int:
-        """How many lower bits of a bucket are its rest."""
-        return BUCKET_BITS - self.cell_bits
+    def __init__(self, n: int, n_orders: int) -> None:
+        self.n, self.n_orders = n, n_orders
+        self.cell_bits = (n // _LARGEST_CELL).bit_length()
+        self.n_cells = 1 << self.cell_bits
+        self.rest_bits = BUCKET_BITS - self.cell_bits
+        self.posting_bytes = 6 if self.rest_bits <= 16 else 8
+        self.size = n_orders * (_CELL_BYTES * self.n_cells + self.posting_bytes * n)
 
     @staticmethod
     def posting_type(rest_bits: int) -> list[tuple[str, str]]:
@@ -63,21 +65,11 @@ class OrderLayout:
         """A posting, for NumPy."""
         return self.posting_type(self.rest_bits)
 
-    @property
-    def posting_bytes(self) -> int:
-        """Bytes of a posting."""
-        return 6 if self.rest_bits <= 16 else 8
-
     def cell_offset(self, order: int, cell: int = 0) -> int:
         """Return where a cell of an order has its entry, in bytes behind the header."""
         return _CELL_BYTES * (order * self.n_cells + cell)
 
     def posting_offset(self, order: int, place: int = 0) -> int:
         """Return where a posting of an order lies, in bytes behind the header."""
-        directories = self.cell_offset(self.n_orders)
+        directories = _CELL_BYTES * self.n_orders * self.n_cells
         return directories + self.posting_bytes * (order * self.n + place)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all of them."""
-        return self.posting_offset(self.n_orders)

@@ -141,8 +141,7 @@ def parse_steps(name: str) -> tuple[str, ...]:
 
 def join_steps(steps: Iterable[str]) -> str:
     """Return the name of a procedure; steps are put in order and unknown ones left out."""
-    chosen = set(steps)
-    return "-".join(step for step in STEPS if step in chosen) or _NO_STEP
+    return "-".join(filter(set(steps).__contains__, STEPS)) or _NO_STEP
 
 
 _parsed = lru_cache(maxsize=128)(parse_steps)

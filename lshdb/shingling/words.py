@@ -73,8 +73,11 @@ SPACELESS_RANGES: Ranges = (
 
 
 def _ranges(written: str) -> Ranges:
-    ends = ([int(end, 16) for end in part.split("-")] for part in written.split())
-    return tuple((pair[0], pair[-1]) for pair in ends)
+    ranges = []
+    for part in written.split():
+        first, _, last = part.partition("-")
+        ranges.append((int(first, 16), int(last or first, 16)))
+    return tuple(ranges)
 
 
 MARK_RANGES = _ranges("""

@@ -22,7 +22,7 @@ def test_every_family_is_in_the_table() -> None:
         cells = [cell.strip() for cell in row.strip("|").split(" | ")]
         metric = re.sub(r"\[`([\w-]+)`\].*", r"\1", cells[0]) or metric
         named.setdefault(metric, set()).update(re.findall(r"`(\w+)`", cells[1]))
-    assert named == {name: set(kind.schemes) for name, kind in METRICS.items()}
+    assert named == {name: set(kind.families) for name, kind in METRICS.items()}
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -45,6 +45,6 @@ def test_the_plain_path_still_gives_them(known: dict[str, Any]) -> None:
 
 def test_every_family_is_there() -> None:
     known = {(each["metric"], each["scheme"]) for each in VECTORS}
-    expected = {(metric, scheme) for metric, kind in METRICS.items() for scheme in kind.schemes}
+    expected = {(metric, scheme) for metric, kind in METRICS.items() for scheme in kind.families}
     assert expected - known == {("jaccard", "fss"), ("jaccard", "universal")}  # in vectors.json
     assert len(VECTORS) == 92

@@ -13,7 +13,7 @@ from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 
-FAMILIES = [(metric, scheme) for metric, kind in METRICS.items() for scheme in kind.schemes]
+FAMILIES = [(metric, scheme) for metric, kind in METRICS.items() for scheme in kind.families]
 """Every metric and scheme there is."""
 
 DENSE = [pair for pair in FAMILIES if METRICS[pair[0]].is_dense]
