@@ -14,10 +14,11 @@ may be one or several, a first argument that is no input either is refused inste
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -53,57 +54,34 @@ class Command(click.Command):
 
     def make_parser(self, ctx: click.Context) -> Any:  # click's class for it has had two names
         parser: Any = super().make_parser(ctx)
-        parse = parser.parse_args
-
-        def parse_once(args: list[str]) -> Any:
-            _refuse_single_dash(ctx, args)
-            try:
-                parsed = parse([*args])
-            except click.UsageError as error:
-                error.ctx = error.ctx or ctx
-                raise
-            index = self._left_out(ctx, parsed)
-            if index is not None:
-                parsed = parse([index, *args])
-            _refuse_repeated(ctx, parsed[-1])
-            _json_as_format(ctx, parsed[0])
-            _refuse_overwritten(ctx, parsed[0], parsed[1])
-            self._refuse_index_later(ctx, parsed)
-            return parsed
-
-        parser.parse_args = parse_once
+        parser.parse_args = functools.partial(self._parse, ctx, parser.parse_args)
         return parser
 
-    def _left_out(self, ctx: click.Context, parsed: Any) -> str | None:
-        """Return the index of ``LSHDB_INDEX`` if INDEX was left out."""
-        index = os.environ.get(_VARIABLE)
+    def _parse(self, ctx: click.Context, parse: Callable[[list[str]], Any], args: list[str]) -> Any:
+        """Parse arguments; put INDEX in where it is left out, and refuse likely mistakes."""
+        _refuse_single_dash(ctx, args)
+        try:
+            values, extra, order = parse([*args])
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
-        if not index or not arguments or not isinstance(arguments[0], _IndexArgument):
-            return None
-        values, extra, _ = parsed
-        words = [*_flat([values.get(str(argument.name)) for argument in arguments]), *extra]
-        if _is_index_named(words, arguments[1:], ctx):
-            return None
-        return os.path.join(".", index) if index.startswith("-") else index
-
-    def _refuse_index_later(self, ctx: click.Context, parsed: Any) -> None:
-        """Raise UsageError if a later argument is an index, and the first is not."""
-        arguments = [param for param in self.params if isinstance(param, click.Argument)]
-        has_others = self.name in ("dedup", "copy", "reindex")  # or files, or a new index
-        if has_others or not arguments or type(arguments[0]) is not _IndexArgument:
-            return
-        values, extra, _ = parsed
-        first, *later = _flat([values.get(str(argument.name)) for argument in arguments]) or [""]
-        index = next((word for word in (*later, *extra) if os.path.exists(_described(word))), None)
-        if index is not None and not is_index(first):
-            import shlex
-
-            rest = [word for word in (first, *later, *extra) if word != index]
-            raise click.UsageError(
-                f"{index} is the index, and it comes first: "
-                f"{ctx.command_path} {shlex.join([index, *rest])}",
-                ctx,
-            )
+        words: list[str] = []
+        if arguments and isinstance(arguments[0], _IndexArgument):
+            words = [*_flat(values.get(str(argument.name)) for argument in arguments), *extra]
+            index = os.environ.get(_VARIABLE)
+            if index and not _is_index_named(words, arguments[1:], ctx):
+                words = [os.path.join(".", index) if index.startswith("-") else index, *words]
+                values, extra, order = parse([words[0], *args])
+        _refuse_repeated(ctx, order)
+        if values.pop("as_json", False) is True:
+            if values.get("output_format", "jsonl") != "jsonl":
+                raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
+            values["output_format"] = "jsonl"
+        _refuse_overwritten(ctx, values, extra)
+        if self.name not in ("dedup", "copy", "reindex"):  # whose second word may be an index
+            _refuse_index_later(ctx, words)
+        return values, extra, order
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options section by section."""
@@ -223,12 +201,14 @@ def _is_input(path: str) -> bool:
     return path == "-" or os.path.lexists(path) or "://" in path or any(c in path for c in "*?[")
 
 
-def _flat(values: Sequence[Any]) -> list[str]:
+def _flat(values: Iterable[Any]) -> list[str]:
     """Return the strings among values and tuples; skip click's marks for absent values."""
     strings: list[str] = []
     for value in values:
-        several = value if isinstance(value, tuple | list) else (value,)
-        strings += [string for string in several if isinstance(string, str)]
+        if isinstance(value, tuple | list):
+            strings += _flat(value)
+        elif isinstance(value, str):
+            strings.append(value)
     return strings
 
 
@@ -248,13 +228,18 @@ def _refuse_repeated(ctx: click.Context, order: list[click.Parameter]) -> None:
             raise click.UsageError(f"{name} is given {count} times, and takes one value", ctx)
 
 
-def _json_as_format(ctx: click.Context, values: dict[str, Any]) -> None:
-    """Turn ``--json`` into ``--format jsonl``."""
-    if values.pop("as_json", False) is not True:
-        return
-    if values.get("output_format", "jsonl") != "jsonl":
-        raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
-    values["output_format"] = "jsonl"
+def _refuse_index_later(ctx: click.Context, words: Sequence[str]) -> None:
+    """Raise UsageError if a later argument is an index, and the first is not."""
+    for index in words[1:]:
+        if os.path.exists(_described(index)) and not is_index(words[0]):
+            import shlex
+
+            rest = [word for word in words if word != index]
+            raise click.UsageError(
+                f"{index} is the index, and it comes first: "
+                f"{ctx.command_path} {shlex.join([index, *rest])}",
+                ctx,
+            )
 
 
 def _refuse_single_dash(ctx: click.Context, args: list[str]) -> None:

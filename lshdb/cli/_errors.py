@@ -61,9 +61,23 @@ def errors_as_messages() -> Iterator[None]:
 
     Output is flushed inside, so that a closed pipe or a full disk is noticed here.
     """
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        """Show the library's warnings as notes, each once."""
+        if not issubclass(category, LshdbWarning):
+            shown_by_python(message, category, *where, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            if not (issubclass(category, KernelWarning) and _was_said_today(str(message))):
+                note(str(message))
+
     try:
         try:
-            with _warnings_as_notes():
+            with warnings.catch_warnings():
+                shown_by_python = warnings.showwarning
+                warnings.showwarning = show
+                warnings.simplefilter("always", LshdbWarning)
                 yield
         except click.exceptions.Exit:
             flush_output()
@@ -85,27 +99,6 @@ def errors_as_messages() -> Iterator[None]:
         except OSError:
             discard_output()
         raise click.exceptions.Exit(code) from None
-
-
-@contextlib.contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """Show the library's warnings as notes, each once."""
-    said: set[str] = set()
-    with warnings.catch_warnings():
-        shown_by_python = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, LshdbWarning):
-                is_known = issubclass(category, KernelWarning) and _was_said_today(str(message))
-                if str(message) not in said and not is_known:
-                    note(str(message))
-                said.add(str(message))
-            else:
-                shown_by_python(message, category, *where, **more)
-
-        warnings.showwarning = show
-        warnings.simplefilter("always", LshdbWarning)
-        yield
 
 
 def _was_said_today(notice: str) -> bool:

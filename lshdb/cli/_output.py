@@ -313,7 +313,7 @@ def print_listing(
             pieces = draw_table(
                 columns, counted.rows(), width=table_width(), bold=_is_bold(), encoding=_encoding()
             )
-            _write_all(_encoded(pieces, _encoding()))
+            _write_all(pieces, _encoding())
         elif output_format in ("jsonl", "json"):
             names = [column.name for column in columns]
             lines = _jsonl(names, counted)
@@ -321,7 +321,7 @@ def print_listing(
         elif output_format == "parquet":
             _write_parquet(columns, counted.rows())
         else:
-            _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
+            _write_all(_delimited(columns, counted, output_format))
     if not counted.n and empty:
         note(empty)
     elif counted.n and count and (says_count or output_format == "table"):
@@ -360,7 +360,7 @@ def print_record(
         lines = draw_record({name: text for name, text in texts.items() if text}, table_width())
         more = () if below is None else below(_is_bold())
         with _to_file():
-            _write_all(_encoded((line + "\n" for line in chain(lines, more)), _encoding()))
+            _write_all((line + "\n" for line in chain(lines, more)), _encoding())
     elif output_format == "parquet":
         columns = [Column(name, "auto") for name in fields]
         print_listing(columns, [list(fields.values())], output_format)
@@ -384,7 +384,7 @@ def print_drawn(draw: Callable[..., Iterable[str]]) -> None:
     """
     lines = draw(width=table_width(), bold=_is_bold(), encoding=_encoding())
     with _to_file():
-        _write_all(_encoded(lines, _encoding()))
+        _write_all(lines, _encoding())
 
 
 def show_page(text: str, draw: Callable[..., str]) -> None:
@@ -564,18 +564,14 @@ def _write_parquet(columns: Sequence[Column], rows: Rows) -> None:
     flush_output()
 
 
-def _encoded(pieces: Iterable[str | None], encoding: str) -> Iterator[bytes | None]:
-    for piece in pieces:
-        yield None if piece is None else piece.encode(encoding, "replace")
-
-
-def _write_all(pieces: Iterable[bytes | None]) -> None:
+def _write_all(pieces: Iterable[str | bytes | None], encoding: str = "utf-8") -> None:
     unwritten: list[bytes] = []
     size, written_at = 0, 0.0
     for piece in pieces:
         if piece is not None:
-            unwritten.append(piece)
-            size += len(piece)
+            data = piece.encode(encoding, "replace") if isinstance(piece, str) else piece
+            unwritten.append(data)
+            size += len(data)
         is_due = piece is None or len(unwritten) >= _PIECES or size >= _BYTES
         if is_due or time.monotonic() - written_at > _SECONDS:
             _write(b"".join(unwritten))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -49,7 +50,8 @@ _code: int | None = None
 def main() -> NoReturn:
     """Run the command line and exit; the entry point ``lshdb``."""
     global _code
-    if not _n_called_at_end():
+    n_called_at_end: Callable[[], int] | None = getattr(atexit, "_ncallbacks", None)
+    if n_called_at_end is None or n_called_at_end() == 0:
         atexit.register(_end)
     gc.set_threshold(_COLLECTED)
     gc.disable()  # until the command is imported
@@ -62,7 +64,7 @@ def main() -> NoReturn:
         with _leaving(heeded):
             from lshdb.cli._group import run
         sys.unraisablehook = _not_raised
-        code = run(importing=lambda: _importing(heeded))
+        code = run(importing=functools.partial(_importing, heeded))
     except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
         code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
     if code > 128:
@@ -76,12 +78,6 @@ def main() -> NoReturn:
         os._exit(code)
     _code = code
     sys.exit(code)
-
-
-def _n_called_at_end() -> int:
-    """Return how many functions Python calls when it ends, as far as it tells."""
-    count: Callable[[], int] | None = getattr(atexit, "_ncallbacks", None)
-    return count() if count else 0
 
 
 def _end() -> None:
