@@ -205,7 +205,7 @@ def watched(stages: Stages) -> Iterator[None]:
 def _iterating(
     stages: Stages, stage: str, function: Callable[..., Iterable[Any]]
 ) -> Callable[..., Iterator[Any]]:
-    from lshdb.documents import DocumentStream
+    from lshdb.documents.blocks import DocumentStream
 
     def iterating(*arguments: Any, **named: Any) -> Iterator[Any]:
         items = function(*arguments, **named)

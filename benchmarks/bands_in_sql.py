@@ -35,7 +35,7 @@ from benchmarks._servers import Place, add_server_option, places
 from benchmarks._short import short_corpus, split
 from benchmarks._tables import disk, facts, table
 from lshdb import Index
-from lshdb.documents import read_documents
+from lshdb.documents.read import read_documents
 from tests.postgres import PostgresUrl
 
 _SCHEMA = "lshdb_benchmark"

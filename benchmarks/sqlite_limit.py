@@ -30,7 +30,7 @@ from pathlib import Path
 
 from benchmarks._tables import disk, facts, table
 from lshdb import Index
-from lshdb.documents import read_documents
+from lshdb.documents.read import read_documents
 
 _HEAD = [
     "corpus", "documents", "add s", "SQLite s", "of it rows", "texts", "postings", "commits",

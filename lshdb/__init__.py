@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.clusters.rewrite_files import RewrittenFile as RewrittenFile
     from lshdb.clusters.rewrite_files import RewrittenFiles as RewrittenFiles
     from lshdb.clusters.rewrite_files import Survivors as Survivors
-    from lshdb.documents import Body as Body
-    from lshdb.documents import Document as Document
-    from lshdb.documents import Rejected as Rejected
-    from lshdb.documents import WalkCounts as WalkCounts
-    from lshdb.documents import read_documents as read_documents
+    from lshdb.documents.document import Body as Body
+    from lshdb.documents.document import Document as Document
+    from lshdb.documents.document import Rejected as Rejected
+    from lshdb.documents.io.folders import WalkCounts as WalkCounts
+    from lshdb.documents.read import read_documents as read_documents
     from lshdb.errors import AllRejectedError as AllRejectedError
     from lshdb.errors import ConflictError as ConflictError
     from lshdb.errors import DamageError as DamageError
@@ -128,7 +128,9 @@ _HOMES = {
     "clusters.deduplication": "Decision Deduplication",
     "clusters.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
     "clusters.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
-    "documents": "Body Document Rejected WalkCounts read_documents",
+    "documents.document": "Body Document Rejected",
+    "documents.io.folders": "WalkCounts",
+    "documents.read": "read_documents",
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "
         "IndexExistsError IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError "

@@ -76,12 +76,13 @@ def dropped() -> KeyboardInterrupt:
 
 
 def on_interruption(clean_up: Callable[[], None]) -> None:
-    """Call a function before a signal ends the process.
+    """Call a function before a signal ends the process; asking for it again changes nothing.
 
     A signal may raise an exception between two statements, before the ``try`` that would have
     cleaned up. The function must accept being called when there is nothing to do.
     """
-    _clean_ups.append(clean_up)
+    if clean_up not in _clean_ups:
+        _clean_ups.append(clean_up)
 
 
 def clean_up() -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lshdb.arrays import np
-from lshdb.documents import validate_key
+from lshdb.documents.document import validate_key
 from lshdb.errors import IndexChangedError, ParameterError
 from lshdb.params.index_params import check_expected
 from lshdb.signatures.band_orders import BandOrders

@@ -22,7 +22,13 @@ from lshdb.arguments import (
     Verify,
     check_folder_name,
 )
-from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
+from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
+    Body,
+    Document,
+    Given,
+    Rejected,
+)
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
 from lshdb.handle import (
     Handle,
@@ -51,7 +57,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.deduplication import Decision, Deduplication
     from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
-    from lshdb.documents import Table
+    from lshdb.documents.frames import Table
     from lshdb.handle import Listing
     from lshdb.ingest.add_result import AddResult
     from lshdb.ingest.remove import RemoveResult

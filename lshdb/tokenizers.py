@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from lshdb.errors import ParameterError, ParameterMismatchError, TokenizerError
 
 if TYPE_CHECKING:
-    from lshdb.documents import Document
+    from lshdb.documents.document import Document
 
 __all__ = [
     "GROUP",

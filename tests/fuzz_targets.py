@@ -34,9 +34,13 @@ from unittest import mock
 import numpy as np
 
 from lshdb import Document, Index, LshdbError, Rejected, read_documents
-from lshdb.documents import peek_documents, validate_body, validate_key
+from lshdb.documents.document import (
+    validate_body,
+    validate_key,
+)
 from lshdb.documents.formats.delimited import read_links
 from lshdb.documents.formats.jsonl import read_raw_lines
+from lshdb.documents.read import peek_documents
 from lshdb.storage.tables.records import CHECKED_TABLES
 from tests.choices import Choices
 

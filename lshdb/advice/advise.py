@@ -14,7 +14,10 @@ from lshdb.advice.planted import PlantedPairs
 from lshdb.advice.sampled_documents import DocumentSample, sample_of_index, sample_of_stream
 from lshdb.advice.similarity_counts import SimilarityCounts, count_pairs
 from lshdb.arguments import check_whole
-from lshdb.documents import Given, Rejected
+from lshdb.documents.document import (
+    Given,
+    Rejected,
+)
 from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters, check_parameters

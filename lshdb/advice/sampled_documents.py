@@ -15,7 +15,11 @@ from hashlib import blake2b
 from typing import Any
 
 from lshdb.arguments import check_items
-from lshdb.documents import Rejected, given_document, validate_key
+from lshdb.documents.document import (
+    Rejected,
+    given_document,
+    validate_key,
+)
 from lshdb.ingest.add import n_chars_of
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot

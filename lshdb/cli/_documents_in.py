@@ -26,7 +26,7 @@ from lshdb.cli._output import complain, is_quiet, note
 from lshdb.cli._words import counted, described, unfinished_last, units_in_words
 
 if TYPE_CHECKING:
-    from lshdb.documents import Peek
+    from lshdb.documents.read import Peek
     from lshdb.ingest.add_result import AddResult
     from lshdb.params.index_params import IndexParams
 

@@ -20,7 +20,7 @@ def document_key(index: Index, key: _Key) -> _Key:
     """Return the key of the document that the user means; an unknown key unchanged."""
     if key is None or "\\" not in key or key in index:
         return key
-    from lshdb.documents import unescaped
+    from lshdb.documents.written_keys import unescaped
 
     try:
         meant = unescaped(key)

@@ -27,7 +27,11 @@ from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import complain, is_quiet, is_terminal, note
 from lshdb.cli._rejections import RejectionNotes
 from lshdb.cli.launch import postponed
-from lshdb.documents import DocumentBlock, DocumentStream, Item
+from lshdb.documents.blocks import (
+    DocumentBlock,
+    DocumentStream,
+    Item,
+)
 
 if TYPE_CHECKING:
     from lshdb.clusters.rewrite_files import RewrittenFile

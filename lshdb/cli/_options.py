@@ -20,7 +20,8 @@ from lshdb.arguments import MEASURES
 from lshdb.cli._command import Command, completed, index_argument, options
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import counted, loss_in_words
-from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
+from lshdb.documents.document import MAX_DOCUMENT_BYTES
+from lshdb.documents.registry import INPUT_FORMATS
 
 if TYPE_CHECKING:
     from lshdb import EdgeState, Index

@@ -48,7 +48,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import is_terminal, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
-from lshdb.documents import peek_documents
+from lshdb.documents.read import peek_documents
 from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 from lshdb.shingling import URL_UNITS
 

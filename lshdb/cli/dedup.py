@@ -37,7 +37,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, named_place, note, print_bytes, print_listing, write_to
 from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
-from lshdb.documents import peek_documents
+from lshdb.documents.read import peek_documents
 from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 
 if TYPE_CHECKING:

@@ -12,7 +12,12 @@ from lshdb import Index
 from lshdb.cli._command import Argument, Command, completed
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
-from lshdb.documents import LONGEST_KEY_LINES, MAX_KEY_BYTES, json_key, unescaped
+from lshdb.documents.document import MAX_KEY_BYTES
+from lshdb.documents.written_keys import (
+    LONGEST_KEY_LINES,
+    json_key,
+    unescaped,
+)
 
 __all__ = ["command"]
 

@@ -27,7 +27,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import chosen_format, note, print_drawn, print_record
 from lshdb.cli._rejections import RejectionNotes
 from lshdb.cli.stats import readable_size
-from lshdb.documents import peek_documents
+from lshdb.documents.read import peek_documents
 from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 from lshdb.shingling import URL_UNITS
 

@@ -33,7 +33,10 @@ from lshdb.arrays import distinct
 from lshdb.clusters.listing import LINKAGES, cluster_labels
 from lshdb.clusters.update import NO_CAP, bring_up_to_date, edges_down_to, ready_edges
 from lshdb.disksort.sorted_rows import Scratch, Sums
-from lshdb.documents import Document, Rejected
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
 from lshdb.documents.formats.delimited import read_links
 from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams

@@ -44,7 +44,6 @@ from lshdb.clusters.deduplication import (
     stored_keys,
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
-from lshdb.documents import check_document_limit
 from lshdb.documents.document import (
     Fields,
     shown_paths,
@@ -62,7 +61,7 @@ from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import find_sources, open_single
-from lshdb.documents.read import refuse_useless
+from lshdb.documents.read import check_document_limit, refuse_useless
 from lshdb.documents.registry import (
     BY_COMPRESSION,
     BY_EXTENSION,

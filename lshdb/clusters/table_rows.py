@@ -12,7 +12,11 @@ import numpy as np
 
 from lshdb.clusters.deduplication import Decision, field_name
 from lshdb.clusters.listing import Cluster
-from lshdb.documents import Document, Rejected, json_fields
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+    json_fields,
+)
 from lshdb.documents.formats.columns import Unreadable, decoded_text
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS

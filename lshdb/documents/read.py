@@ -348,7 +348,7 @@ def _read_all(
     is_bare = sum(source.format.is_numbered for source in sources) == 1 and not fields.row_keys
     with ExitStack() as stack:
         gathering = {
-            name: stack.enter_context(FORMATS[name].load_reader()(limit))
+            name: stack.enter_context(FORMATS[name].load(FORMATS[name].reads)(limit))
             for name in dict.fromkeys(source.input_format for source in sources)
             if FORMATS[name].is_gathered
         }
@@ -369,7 +369,7 @@ def _read_all(
                     if source.format.is_gathered:
                         yield from gathering[source.input_format].read(opened)
                     else:
-                        items = source.format.load_reader()(opened)
+                        items = source.format.load(source.format.reads)(opened)
                         yield from in_blocks(items, is_at_hand=source.is_regular)
             except _OtherFormatError as error:
                 counts.leave(error.reason, source.path)

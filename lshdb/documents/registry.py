@@ -13,6 +13,7 @@ document that the user meant, so a doubtful file counts as text.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import re
@@ -84,13 +85,10 @@ class Format:
     members: bytes = b""
     passes: str = ""
 
-    def load_reader(self) -> Any:
-        """Import the reader."""
-        return _load(self.reads)
-
-    def load_passer(self) -> Any:
-        """Import what opens a file whose records are written again."""
-        return _load(self.passes)
+    def load(self, dotted: str) -> Any:
+        """Import what :attr:`reads` or :attr:`passes` names."""
+        module, _, name = dotted.partition(".")
+        return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
 
     def lacks_library(self) -> bool:
         """Return whether the library that reads it is not installed."""
@@ -106,11 +104,6 @@ JSON_RECORDS = re.compile(
     rb"\[\s*(?:[{\]]|\Z)|\{(?:[^\n]*\}[ \t\r]*\n\s*\{|[^\n]{3000,}(?:\n\s*)?\Z)"
 )
 """An array, lines, or a line so long that the beginning of a file does not show its end."""
-
-
-def _load(dotted: str) -> Any:
-    module, _, name = dotted.partition(".")
-    return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
 
 
 FORMATS = {
@@ -231,9 +224,7 @@ class Look(NamedTuple):
         return self.advice if self.is_binary else f"{self.advice}, or pass --input text"
 
 
-def _binary(what: str, advice: str) -> Look:
-    return Look(what, advice, is_binary=True)
-
+_binary = functools.partial(Look, is_binary=True)
 
 _UNPACK_TWICE = "it is compressed twice: decompress it once"
 _TO_PARQUET = "convert it to Parquet (.parquet) or JSON Lines"
@@ -241,12 +232,14 @@ _PARQUET = _binary(
     "a Parquet file",
     "for add and query, give it a name that ends in .parquet or pass --input parquet; for other "
     "commands, convert it to JSON Lines",
-)._replace(reads="parquet")
+    reads="parquet",
+)
 _ARROW = _binary(
     "an Arrow file",
     "for add and query, give it a name that ends in .arrow or pass --input arrow; for other "
     "commands, convert it to JSON Lines",
-)._replace(reads="arrow")
+    reads="arrow",
+)
 
 _DOCX = _binary("a DOCX file", _TO_TEXT)
 _XLSX = _binary("an XLSX file", _TO_CSV)

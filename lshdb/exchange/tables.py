@@ -22,7 +22,7 @@ from lshdb.errors import DamageError, LshdbError
 from lshdb.files.own_files import open_given
 from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.params.metrics import METRICS
-from lshdb.storage.tables.stored_columns import STORED
+from lshdb.storage.tables.stored_columns import stored_columns
 
 __all__ = [
     "FORMATS",
@@ -101,7 +101,7 @@ def _stored(name: str, stored: str, *more: TableColumn) -> Table:
     """Return the table that holds the rows of a stored one, perhaps with more columns."""
     columns = (
         TableColumn(column.name, _KINDS_OF_TYPES[column.type], column.is_optional)
-        for column in STORED[stored]
+        for column in stored_columns(stored)
     )
     return Table(name, (*columns, *more))
 

@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 
 from lshdb.arguments import check_items, check_name, check_whole
-from lshdb.documents import (
-    Document,
+from lshdb.documents.blocks import (
     DocumentBlock,
     DocumentStream,
-    Given,
     Item,
-    Rejected,
     body_weight,
-    given_document,
     in_blocks,
+)
+from lshdb.documents.document import (
+    Document,
+    Given,
+    Rejected,
+    given_document,
     json_fields,
     validate_key,
 )

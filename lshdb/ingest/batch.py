@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.documents import Document
+from lshdb.documents.document import Document
 from lshdb.ingest import add_sizes
 from lshdb.kernel import kernel
 from lshdb.signatures.family import Family, SignedTexts

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from lshdb.documents import Document
+from lshdb.documents.document import Document
 from lshdb.errors import ConflictError, DamageError
 from lshdb.ingest.batch import Batch
 from lshdb.shingling import cut_windows, parse_window_key, window_key

@@ -17,7 +17,11 @@ from typing import Any
 import orjson
 
 from lshdb.arguments import check_names
-from lshdb.documents import Document, DocumentBlock, in_blocks
+from lshdb.documents.blocks import (
+    DocumentBlock,
+    in_blocks,
+)
+from lshdb.documents.document import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
 from lshdb.ingest.add_result import AddResult

@@ -16,25 +16,19 @@ from lshdb.errors import KernelWarning, warn_caller
 __all__ = ["compiled", "kernel", "kernel_name"]
 
 
-def _built() -> Any:
-    try:
-        from lshdb.kernel import compiled
-    except ImportError as error:
-        warn_caller(KernelWarning.without(__file__, error), once=True)
-        return None
-    compiled.hear_with(stop_if_told)
-    return compiled
-
-
-def _reference() -> Any:
-    from lshdb.kernel import reference
-
-    return reference
-
-
-compiled: Any = _built()
+compiled: Any
 """The built module; None if it cannot be imported."""
-kernel: Any = compiled or _reference()
+kernel: Any
+try:
+    from lshdb.kernel import compiled
+except ImportError as error:
+    warn_caller(KernelWarning.without(__file__, error), once=True)
+    from lshdb.kernel import reference as kernel
+
+    compiled = None
+else:
+    compiled.hear_with(stop_if_told)
+    kernel = compiled
 
 
 def kernel_name() -> str:

@@ -26,7 +26,7 @@ __all__ = [
 SCHEMES = {"fss": 0, "universal": 1}
 """The schemes of min-hash by name, and their numbers; the first is the default."""
 UNITS_OF_NUMBERS = ("word", "char", "byte", "line", "token")
-_UNIT_NUMBERS = {unit: number for number, unit in enumerate(UNITS_OF_NUMBERS)} | {"tokenizer": 4}
+_UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _TABLE_POINTS = 0x110000
 _MEMO_WORDS = 0x20000
 

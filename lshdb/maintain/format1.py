@@ -49,7 +49,7 @@ from lshdb.storage.place.directory import (
     Description,
     IndexDirectory,
 )
-from lshdb.storage.rowfiles.generations import Generation, generation_of
+from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.rows.format1_tables import Format1Tables, drop_tables
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
@@ -224,8 +224,11 @@ class _OldIndex:
                 "be signed anew",
                 hint=_ADD,
             )
-        self.generation: Generation = generation_of(
-            path, state["signature_file"], row_layouts(self.params), database
+        self.generation = Generation(
+            path,
+            state["signature_file"],
+            row_layouts(self.params),
+            is_outlying=not database.lies_in(path),
         )
         if not self.generation.is_here():
             self.generation.signatures.open()

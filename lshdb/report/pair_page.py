@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lshdb import __version__
-from lshdb.documents import Body
+from lshdb.documents.document import Body
 from lshdb.errors import TextNotStoredError
 from lshdb.pages import Page, inline_assets, make_environment
 from lshdb.pages.text_markup import show_diff

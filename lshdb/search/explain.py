@@ -18,7 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_items, check_key
-from lshdb.documents import Body
+from lshdb.documents.document import Body
 from lshdb.errors import (
     DamageError,
     InputError,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import MEASURES, check_choice, check_items, check_key, check_whole
 from lshdb.arrays import np
-from lshdb.documents import Body, Document, given_document
+from lshdb.documents.document import Body, Document, given_document
 from lshdb.errors import LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall

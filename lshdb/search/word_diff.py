@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.documents import Body
+from lshdb.documents.document import Body
 from lshdb.errors import InputError, ParameterError, no_document
 from lshdb.search.explain import texts_of_keys
 from lshdb.shingling import cut_words, normalise, word_spans

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lshdb import Index, InputError, read_documents, read_labels
 from lshdb.cli._cells import tsv_line
-from lshdb.documents import unescaped
+from lshdb.documents.written_keys import unescaped
 from tests.cli.conftest import MODULE, Run, environment
 
 TEXT = "One text that all of them have, but for a word or so at the end of the line, which is {}"

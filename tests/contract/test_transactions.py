@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.engine.base import RootTransaction
 
 from lshdb import AllRejectedError, Index
-from lshdb.documents import Rejected
+from lshdb.documents.document import Rejected
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.diagnosis import callers_function, is_callers
 from lshdb.storage.transactions.snapshot import Snapshot

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 import lshdb
-from lshdb.documents import Document, Rejected, read_documents
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.read import read_documents
 
 Outcome = tuple[list[Document], list[Rejected]]
 

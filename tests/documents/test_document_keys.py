@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 import lshdb.documents
-from lshdb.documents import MAX_KEY_BYTES, validate_body, validate_key
+from lshdb.documents.document import (
+    MAX_KEY_BYTES,
+    validate_body,
+    validate_key,
+)
 
 pytestmark = pytest.mark.fast
 

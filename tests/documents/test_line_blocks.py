@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb import Document, Index, Rejected, read_documents
-from lshdb.documents import DocumentBlock, DocumentStream
+from lshdb.documents.blocks import (
+    DocumentBlock,
+    DocumentStream,
+)
 from lshdb.documents.formats import jsonl
 from lshdb.documents.io import streams
 from lshdb.kernel import compiled

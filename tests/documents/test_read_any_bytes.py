@@ -16,8 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import InputError
-from lshdb.documents import Document, read_documents, validate_body, validate_key
+from lshdb.documents.document import (
+    Document,
+    validate_body,
+    validate_key,
+)
 from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.read import read_documents
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -14,7 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import InputError
-from lshdb.documents import Document, Rejected, read_documents
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.read import read_documents
 
 pytestmark = pytest.mark.fast
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, read_documents
-from lshdb.documents import Rejected
+from lshdb.documents.document import Rejected
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

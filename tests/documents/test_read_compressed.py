@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lshdb import Index, read_documents
-from lshdb.documents import Document
-from lshdb.documents.document import DamagedDataError
+from lshdb.documents.document import DamagedDataError, Document
 from lshdb.documents.io.streams import CHUNK, decompressed, load_decompressor
 
 if sys.version_info >= (3, 14):
@@ -306,7 +305,7 @@ def test_a_bomb_is_rejected_within_little_memory(
 def test_without_a_zstandard_module_the_error_names_the_package(
     tmp_path, read: Read, monkeypatch
 ) -> None:
-    from lshdb.documents import read_documents
+    from lshdb.documents.read import read_documents
     from lshdb.errors import InputError
 
     path = tmp_path / "a.jsonl.zst"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.documents import Document
+from lshdb.documents.document import Document
 
 Read = Callable[..., tuple[list, list]]
 

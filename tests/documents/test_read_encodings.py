@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from lshdb import InputError, ParameterError
-from lshdb.documents import Document, read_documents
+from lshdb.documents.document import Document
 from lshdb.documents.io.encodings import find_encoding, recoded
 from lshdb.documents.io.streams import CHUNK
+from lshdb.documents.read import read_documents
 
 pytestmark = pytest.mark.fast
 

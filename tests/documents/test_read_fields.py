@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from lshdb import Index, ParameterError
-from lshdb.documents import Document, read_documents
+from lshdb.documents.document import Document
 from lshdb.documents.formats.objects import joined
+from lshdb.documents.read import read_documents
 
 pytestmark = pytest.mark.fast
 
@@ -162,7 +163,7 @@ def test_json_values_are_kept_as_they_are(read_bytes: Read) -> None:
 
 
 def test_values_of_parquet_are_kept_as_json_has_them(tmp_path: Path, read: Read) -> None:
-    from lshdb.documents import json_fields
+    from lshdb.documents.document import json_fields
 
     arrow = pytest.importorskip("pyarrow")
     day = datetime.date(2026, 11, 22)

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lshdb.documents import Document, Rejected, WalkCounts, read_documents
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.io.folders import WalkCounts
+from lshdb.documents.read import read_documents
 from lshdb.errors import InputError, ParameterError
 
 pytestmark = pytest.mark.fast

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb import InputError
-from lshdb.documents import read_documents
 from lshdb.documents.document import BrokenSourceError
 from lshdb.documents.formats.json_arrays import beginning, split_array
 from lshdb.documents.io.streams import CHUNK
+from lshdb.documents.read import read_documents
 
 pytestmark = pytest.mark.fast
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from lshdb import InputError
-from lshdb.documents import Document, json_fields
+from lshdb.documents.document import (
+    Document,
+    json_fields,
+)
 
 pytestmark = pytest.mark.fast
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import InputError, read_documents
-from lshdb.documents import peek_documents
+from lshdb.documents.read import peek_documents
 from tests.documents.conftest import peak
 
 Read = Callable[..., tuple[list, list]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lshdb.documents import Document
+from lshdb.documents.document import Document
 
 Read = Callable[..., tuple[list, list]]
 

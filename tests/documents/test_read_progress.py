@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable
 
-from lshdb.documents import read_documents
+from lshdb.documents.read import read_documents
 
 Read = Callable[..., tuple[list, list]]
 MIB = 2**20

@@ -16,7 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb import InputError
-from lshdb.documents import Document, Rejected, read_documents
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.read import read_documents
 
 Read = Callable[..., tuple[list[Document], list[Rejected]]]
 

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 import lshdb.disksort.sorted_rows as scratch
-from lshdb.documents import Document, Rejected, read_documents
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.read import read_documents
 from lshdb.errors import DatabaseError, ParameterError
 
 Read = Callable[..., tuple[list[Document], list[Rejected]]]

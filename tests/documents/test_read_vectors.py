@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import lshdb.documents.formats.rows as array_rows
 from lshdb import Document, InputError, ParameterError, read_documents
-from lshdb.documents import peek_documents
+from lshdb.documents.read import peek_documents
 from tests.documents.conftest import peak
 
 Read = Callable[..., tuple[list, list]]

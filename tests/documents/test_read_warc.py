@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lshdb.documents import Document, read_documents
+from lshdb.documents.document import Document
+from lshdb.documents.read import read_documents
 
 pytestmark = pytest.mark.fast
 

@@ -17,7 +17,16 @@ import numpy as np
 import pytest
 
 from lshdb import InputError
-from lshdb.documents import Document, Rejected, WalkCounts, peek_documents, read_documents, registry
+from lshdb.documents import registry
+from lshdb.documents.document import (
+    Document,
+    Rejected,
+)
+from lshdb.documents.io.folders import WalkCounts
+from lshdb.documents.read import (
+    peek_documents,
+    read_documents,
+)
 from lshdb.documents.registry import FORMATS, by_name, is_delimited, look_at
 
 
@@ -263,7 +272,7 @@ def test_delimited_lines(head: bytes, what: str | None) -> None:
 
 def test_every_format_has_an_entry_and_a_reader() -> None:
     for name, one in FORMATS.items():
-        assert callable(one.load_reader()), name
+        assert callable(one.load(one.reads)), name
     modules = {path.stem for path in (Path(registry.__file__).parent / "formats").glob("*.py")}
     read = {one.reads.partition(".")[0] for one in FORMATS.values()}
     assert read == modules - {

@@ -29,7 +29,7 @@ TEXT = ("some words that come again and again " * 30_000)[:MEGABYTE]
 SCRIPT = """
 import json, signal, sys, time
 from lshdb import read_documents
-from lshdb.documents import Document
+from lshdb.documents.document import Document
 last = [time.process_time()]
 longest = [0.0]
 def tick(*_):

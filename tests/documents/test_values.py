@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lshdb.documents import json_fields
+from lshdb.documents.document import json_fields
 from lshdb.documents.values import iso_duration, iso_instant, json_value, kind_of, order_key
 
 pytestmark = pytest.mark.fast

@@ -261,7 +261,7 @@ def test_what_other_readers_need_lies_there(tmp_path: Path) -> None:
             for suffix, file in _files(path).items():
                 if suffix:
                     file.unlink()
-            index._store._readers.close_idle()
+            index._store.readers.close_idle()
             change(index)
         return path
 

@@ -403,7 +403,7 @@ def test_two_threads_want_the_last_idle_connection(index: Index) -> None:
             self.clear()
             return super().pop()
 
-    readers = index._store._readers
+    readers = index._store.readers
     taken = Taken(readers._idle)
     assert taken
     readers._idle = taken

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from lshdb import Index, Tokenizer
-from lshdb.documents import read_documents
+from lshdb.documents.read import read_documents
 from lshdb.errors import TokenizerError
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.transactions.writer import Writer

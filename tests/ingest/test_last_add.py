@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import AllRejectedError, ConflictError, Index, TooManyRejectedError
-from lshdb.documents import Rejected
+from lshdb.documents.document import Rejected
 from tests.conftest import family_corpus, pair_set
 from tests.raw import change
 from tests.sizes import set_sizes

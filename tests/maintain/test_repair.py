@@ -356,7 +356,7 @@ def test_a_reader_goes_on_while_the_index_is_repaired(path: Path) -> None:
         before = snapshot.signatures[0:9]
         assert Index.repair(path).findings
         assert (snapshot.signatures[0:9] == before).all()
-        assert snapshot.execute("SELECT DISTINCT b0 FROM band").fetchall() == [(3,)]
+        assert list(snapshot.execute("SELECT DISTINCT b0 FROM band")) == [(3,)]
         assert index.check() == []  # a transaction of its own, of the new state
 
 

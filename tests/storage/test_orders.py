@@ -101,9 +101,9 @@ def assert_same_postings(path: Path, *, covered: bool = True) -> None:
 
 
 def assert_contents(snapshot: Snapshot) -> None:
-    rows = snapshot.execute(
+    rows = snapshot.session.fetch(
         "SELECT content_hash FROM document WHERE signature_id IS NOT NULL"
-    ).fetchall()
+    )
     hashes = [bytes(row[0]) for row in rows] + [bytes(16)]
     keys = content_keys(hashes)
     found = snapshot.signatures_of_contents(set(hashes), keys)

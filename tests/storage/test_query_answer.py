@@ -32,7 +32,7 @@ def index(tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str) -> It
 
 
 def connection(index: Index) -> Any:
-    (reader,) = index._store._readers._idle
+    (reader,) = index._store.readers._idle
     return reader.connection
 
 

@@ -17,7 +17,7 @@ CORPUS = family_corpus(11)
 
 def statements(index: Index, question: Any) -> list[str]:
     """What an open index asks SQLite meanwhile."""
-    (reader,) = index._store._readers._idle
+    (reader,) = index._store.readers._idle
     asked: list[str] = []
     reader._connection.set_trace_callback(asked.append)  # type: ignore[attr-defined]
     question()

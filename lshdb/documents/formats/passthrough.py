@@ -151,7 +151,7 @@ def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[Reco
         with open_source(source) as file:
             source = recognised(source, read_head(file, is_regular=True))
             with closing(chunks_of(source, file, Progress(None, 0))) as chunks:
-                opened = source.format.load_passer()
+                opened = source.format.load(source.format.passes)
                 if source.format.has_rows:
                     with opened(source, file, fields) as records:
                         yield records

@@ -14,7 +14,6 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -431,15 +430,8 @@ class ResultRows:
 
     def fetchmany(self, most: int) -> list[tuple[Any, ...]]:
         """Return the next rows, ``most`` at most; none at the end."""
-        return self._fetched(partial(self._cursor.fetchmany, most))
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all rows that are left."""
-        return self._fetched(self._cursor.fetchall)
-
-    def _fetched(self, fetch: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
         try:
-            rows = fetch()
+            rows: list[tuple[Any, ...]] = self._cursor.fetchmany(most)
         except self._database.driver_errors as error:
             raise self._database.translation(error) from error
         return rows

@@ -249,12 +249,18 @@ class OrderFolder:
 
     def cover(self, rows: CommittedRows) -> Cover | None:
         """Return the orders of a state; None where SQL must answer."""
-        latest, generation = self._kept, rows.generation
-        if latest is not None and latest[:2] == (generation.name, rows.n_signatures):
+        latest, generation, n_signatures = self._kept, rows.generation, rows.n_signatures
+        if latest is not None and latest[:2] == (generation.name, n_signatures):
             return latest[2]
-        cover = self._found(rows)
-        if cover is not None:
-            self._kept = (generation.name, rows.n_signatures, cover)
+        files, tail = self.files(rows), None
+        n_covered = files[-1].name.last if files else 0
+        if n_signatures - n_covered > MOST_SORTED:
+            return None
+        if n_covered < n_signatures:
+            last_rows = generation.signatures.take_between(n_covered, n_signatures)
+            tail = self.banding.sort(self.banding.keys(last_rows))
+        cover = Cover(self.banding, files, n_signatures, tail)
+        self._kept = (generation.name, n_signatures, cover)
         return cover
 
     def refuse(self, cover: Cover, error: Exception) -> None:
@@ -343,16 +349,3 @@ class OrderFolder:
         if ids.tolist().count(last) != len(keys) // 8:
             raise ValueError(f"{file.path} is not of the rows that its name says")
         return file
-
-    def _found(self, rows: CommittedRows) -> Cover | None:
-        n_signatures, signatures = rows.n_signatures, rows.generation.signatures
-        files = self.files(rows)
-        n_covered = files[-1].name.last if files else 0
-        left = n_signatures - n_covered
-        if left <= 0:
-            return Cover(self.banding, files, n_signatures)
-        if left > MOST_SORTED:
-            return None
-        last_rows = signatures.take_between(n_covered, n_signatures)
-        tail = self.banding.sort(self.banding.keys(last_rows))
-        return Cover(self.banding, files, n_signatures, tail)

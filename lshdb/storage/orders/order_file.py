@@ -186,8 +186,11 @@ class OrderName:
 
 def order_names(directory: Path) -> list[OrderName]:
     """Return the names of the orders in a directory, sorted by their rows."""
-    names = (OrderName.of(name) for name in os.listdir(directory) if name.startswith("orders."))
-    return sorted(name for name in names if name is not None)
+    names = []
+    for entry in os.listdir(directory):
+        if entry.startswith("orders.") and (name := OrderName.of(entry)) is not None:
+            names.append(name)
+    return sorted(names)
 
 
 def is_order(path: Path) -> bool:
@@ -206,11 +209,7 @@ def is_order(path: Path) -> bool:
     return _BEGINNING.startswith(beginning)
 
 
-def _header(layout: OrderLayout) -> bytes:
-    return npy_header("|u1", (layout.size,))
-
-
-_BEGINNING = _header(OrderLayout(0, 1)).partition(b"(")[0]
+_BEGINNING = npy_header("|u1", (1,)).partition(b"(")[0]
 
 
 class OrderFile:
@@ -246,7 +245,8 @@ class OrderFile:
         weakref.finalize(self, os.close, self.descriptor)
         status = os.fstat(self.descriptor)
         self.layout = OrderLayout(self.n, n_orders)
-        size, header = HEADER_BYTES + self.layout.size, _header(self.layout)
+        size = HEADER_BYTES + self.layout.size
+        header = npy_header("|u1", (self.layout.size,))
         if status.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
         is_own = status.st_uid in (os.geteuid(), 0) and not status.st_mode & (
@@ -366,7 +366,8 @@ def write_orders(
         The disk is full or failed; there is no such file then.
     """
     with new_file(directory / NEXT_NAME) as descriptor:
-        os.pwrite(descriptor, _header(OrderLayout(last - first, banding.n_orders)), 0)
+        size = OrderLayout(last - first, banding.n_orders).size
+        os.pwrite(descriptor, npy_header("|u1", (size,)), 0)
         fill(descriptor)
         sync_file(descriptor, data_only=True)
         name = OrderName(first, last, generation, banding.name, segment, _crc32(descriptor))

@@ -111,6 +111,7 @@ class Creation:
                 hint="make the folder first",
             )
         self.lock = WriterLock(IndexDirectory(self.aside).lock, lock_timeout, known_as=self.path)
+        on_interruption(_abandon_unfinished)
         _UNFINISHED.add(self)
         try:
             self._reserve()
@@ -390,9 +391,6 @@ def _abandon_unfinished() -> None:
     """
     for creation in list(_UNFINISHED):
         creation.abandon()
-
-
-on_interruption(_abandon_unfinished)
 
 
 def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:

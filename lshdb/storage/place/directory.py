@@ -68,14 +68,11 @@ def _plain_toml(text: str) -> dict[str, Any] | None:
             table = data["parameters"] = {}
             continue
         value = _plain_value(written)
-        if not equals or value is None or name in table or not _is_plain_name(name):
+        is_plain = equals and name.isascii() and name.isidentifier()
+        if not is_plain or value is None or name in table:
             return None
         table[name] = value
     return data
-
-
-def _is_plain_name(name: str) -> bool:
-    return name.isascii() and name.isidentifier()
 
 
 def _plain_value(written: str) -> str | int | float | bool | None:

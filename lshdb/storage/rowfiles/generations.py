@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import DamageError, SignaturesElsewhereError, TextNotStoredError
 from lshdb.files.descriptors import sync_directory
-from lshdb.storage.dialects.base import Database
 from lshdb.storage.rowfiles.layouts import (
     ChecksumBlock,
     RowLayout,
@@ -45,7 +44,6 @@ __all__ = [
     "Generation",
     "clear_generations",
     "clear_older_format",
-    "generation_of",
     "is_generation",
     "is_settled",
 ]
@@ -64,14 +62,14 @@ class Generation:
         Name of the signature file in the committed state.
     layouts : sequence of RowLayout
         Layouts of the signature file and, if there is one, the vector file.
-    kind : type of RowFile
-        Class of the signature file: it may lie on another host, and the vectors then lie there too.
+    is_outlying : bool
+        Whether the files may lie on another host: so if the database is outside the directory.
 
     Attributes
     ----------
     vectors : RowFile or None
         None if vectors are not kept.
-    files : tuple of RowFile
+    files : list of RowFile
         The files that there are, the signature file first.
     is_recognised : bool
         Whether they are known not to be those of another index.
@@ -88,7 +86,7 @@ class Generation:
         name: str,
         layouts: Sequence[RowLayout],
         *,
-        kind: type[RowFile] = RowFile,
+        is_outlying: bool = False,
     ) -> None:
         if not is_generation(name):
             raise DamageError(
@@ -99,13 +97,14 @@ class Generation:
         self._directory = directory
         self._layouts = layouts
         self.name = name
+        kind = OutlyingFile if is_outlying else RowFile  # the vectors lie where these are
         self.signatures = kind(directory / name, layouts[0])
-        suffix = name.removeprefix("signatures")
-        vector_files = (
-            RowFile(directory / f"{layout.kind}s{suffix}", layout) for layout in layouts[1:]
-        )
-        self.vectors = next(vector_files, None)
-        self.files = (self.signatures,) if self.vectors is None else (self.signatures, self.vectors)
+        self.files = [self.signatures]
+        self.vectors: RowFile | None = None
+        if len(layouts) > 1:
+            suffix = name.removeprefix("signatures")
+            self.vectors = RowFile(directory / f"{layouts[1].kind}s{suffix}", layouts[1])
+            self.files.append(self.vectors)
         self.is_recognised = False
 
     @property
@@ -240,21 +239,6 @@ def clear_older_format(current: Generation) -> None:
         is_old = path.name.startswith("orders.") or _NAME.fullmatch(path.name) is not None
         if is_old and path.name not in names and path.is_file() and not path.is_symlink():
             path.unlink()
-
-
-def generation_of(
-    directory: Path, name: str, layouts: Sequence[RowLayout], database: Database
-) -> Generation:
-    """Return the row files; they may be on another host if the database is outside the directory.
-
-    Parameters
-    ----------
-    name : str
-        Name of the signature file.
-    layouts : sequence of RowLayout
-    """
-    kind = RowFile if database.lies_in(directory) else OutlyingFile
-    return Generation(directory, name, layouts, kind=kind)
 
 
 def is_settled(generation: Generation | None) -> bool:

@@ -51,18 +51,18 @@ class Inspection:
         """
         names = ", ".join(keys)
         marks = ", ".join("?" * len(keys))
-        rows: list[Row] = self._session.execute(
+        rows: list[Row] = self._session.fetch(
             f"SELECT * FROM {table} WHERE ({names}) > ({marks}) ORDER BY {names} LIMIT ?",
             (*after, most),
-        ).fetchall()
+        )
         return rows
 
     def signed_documents_after(self, doc_id: int, since: int, most: int) -> list[Row]:
         """Return the next rows of documents with a signature from ``since`` on, whole."""
-        rows: list[Row] = self._session.execute(
+        rows: list[Row] = self._session.fetch(
             "SELECT * FROM document WHERE doc_id > ? AND signature_id >= ? ORDER BY doc_id LIMIT ?",
             (doc_id, since, most),
-        ).fetchall()
+        )
         return rows
 
     def state(self, columns: Sequence[str]) -> dict[str, Any]:

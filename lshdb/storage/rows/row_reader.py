@@ -419,8 +419,8 @@ class RowReader:
         """Return all batches, oldest first; raise a DamageError for a damaged one."""
         unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
         nights = self.nights()
-        rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
-        batches = [StoredBatch(*verified_row("batch", row)) for row in rows.fetchall()]
+        rows = self.session.fetch(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
+        batches = [StoredBatch(*verified_row("batch", row)) for row in rows]
         return [
             replace(
                 batch,
@@ -432,7 +432,7 @@ class RowReader:
 
     def nights(self) -> dict[int, str]:
         """Return the name of the night of each add that has one."""
-        rows = self.execute("SELECT add_id, name, checksum FROM night ORDER BY add_id").fetchall()
+        rows = self.session.fetch("SELECT add_id, name, checksum FROM night ORDER BY add_id")
         return dict(verified_row("night", row) for row in rows)
 
     def last_add(self) -> int:
@@ -487,9 +487,9 @@ class RowReader:
 
     def cursors(self) -> list[Cursor]:
         """Return all cursors, by name; raise a DamageError for a damaged one."""
-        rows = self.execute(
+        rows = self.session.fetch(
             "SELECT name, batch_id, advanced_at, checksum FROM cursor ORDER BY name"
-        ).fetchall()
+        )
         return [Cursor(*verified_row("cursor", row)) for row in rows]
 
     def unfinished_batches(self, *, but: int | None = None) -> frozenset[int]:

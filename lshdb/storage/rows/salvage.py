@@ -39,7 +39,7 @@ def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, s
 def _proved(session: Session, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """Return the rows of an answer whose last column is their checksum, without it."""
     try:
-        rows = session.execute(query, parameters).fetchall()
+        rows = session.fetch(query, parameters)
     except LshdbError:
         return []
     return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
@@ -118,20 +118,20 @@ def frames_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, 
     LshdbError
         One of them cannot be read.
     """
-    rows: list[tuple[int, Any, Any]] = session.execute(
+    rows: list[tuple[int, Any, Any]] = session.fetch(
         f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}",
         (session.encode_list(doc_ids),),
-    ).fetchall()
+    )
     return rows
 
 
 def copies_of(session: Session, signature_id: int | None, body_hash: bytes) -> list[int]:
     """Return the doc_ids of documents with that signature and text; none if they are unreadable."""
     try:
-        rows = session.execute(
+        rows = session.fetch(
             "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
             (signature_id, body_hash),
-        ).fetchall()
+        )
     except LshdbError:
         return []
     return [doc_id for (doc_id,) in rows]

@@ -157,7 +157,7 @@ class StoredDocument:
         return _VALUES(self)
 
 
-_VALUES = operator.attrgetter(*(field.name for field in fields(StoredDocument)))
+_VALUES = operator.attrgetter(*StoredDocument.__slots__)
 
 
 _DOCUMENT_TYPES = {
@@ -234,7 +234,7 @@ IDENTITY = (
     "index_bands",
 )  # fmt: skip
 """What an index says of itself: columns of ``state``."""
-DOCUMENT_COLUMNS = ", ".join([field.name for field in fields(StoredDocument)] + ["checksum"])
+DOCUMENT_COLUMNS = ", ".join((*StoredDocument.__slots__, "checksum"))
 BATCH_COLUMNS = ", ".join(
     [field.name for field in fields(StoredBatch) if field.default is MISSING] + ["checksum"]
 )

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from lshdb.storage.tables.stored_columns import STORED
+from lshdb.storage.tables.stored_columns import stored_columns
 
 __all__ = ["NAMES", "Whole", "metadata"]
 
@@ -65,7 +65,7 @@ _TYPES: dict[str, Any] = {"int": Whole, "float": Float, "str": Words, "bytes": L
 def _stored(
     name: str, *items: SchemaItem, n_keys: int = 1, has_checksum: bool = True, **options: Any
 ) -> Table:
-    """Return a table of :data:`STORED`, whose first columns are its key."""
+    """Return a table of :func:`stored_columns`, whose first columns are its key."""
     columns = [
         Column(
             column.name,
@@ -74,7 +74,7 @@ def _stored(
             autoincrement=False,
             nullable=column.is_optional,
         )
-        for number, column in enumerate(STORED[name])
+        for number, column in enumerate(stored_columns(name))
     ]
     if has_checksum:
         columns.append(Column("checksum", Whole, nullable=False, server_default=text("0")))

@@ -10,11 +10,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument
 
-__all__ = ["BAND_INDEX", "BAND_TABLE", "STORED", "StoredColumn", "band_columns", "indexed_columns"]
+__all__ = [
+    "BAND_INDEX",
+    "BAND_TABLE",
+    "StoredColumn",
+    "band_columns",
+    "indexed_columns",
+    "stored_columns",
+]
 
 BAND_TABLE = "band"
 """Its columns depend on the index; see ``bands/band_table.py``."""
@@ -49,28 +56,30 @@ class StoredColumn(NamedTuple):
     is_optional: bool
 
 
-def _column(name: str, annotation: str) -> StoredColumn:
-    return StoredColumn(name, annotation.removesuffix(" | None"), annotation.endswith(" | None"))
-
-
-def _of_record(record: type) -> tuple[StoredColumn, ...]:
-    """Return the columns of a dataclass; a field with a default is worked out, and no column."""
-    columns = (field for field in fields(record) if field.default is MISSING)
-    return tuple(_column(field.name, str(field.type)) for field in columns)
-
-
-def _of(**annotations: str) -> tuple[StoredColumn, ...]:
-    return tuple(_column(*item) for item in annotations.items())
-
-
-STORED: dict[str, tuple[StoredColumn, ...]] = {
-    "batch": _of_record(StoredBatch),
-    "document": _of_record(StoredDocument),
-    "signature_release": _of(release_id="int", signature_id="int", batch_id="int"),
-    "edge": _of(signature1="int", signature2="int", similarity="float", method="str"),
-    "cluster_member": _of(signature_id="int", label="int"),
-    "kept_field": _of(doc_id="int", fields="str"),
-    "night": _of(add_id="int", name="str"),
-    "cursor": _of_record(Cursor),
+_RECORDS: dict[str, type] = {"batch": StoredBatch, "document": StoredDocument, "cursor": Cursor}
+_OTHERS = {
+    "signature_release": {"release_id": "int", "signature_id": "int", "batch_id": "int"},
+    "edge": {"signature1": "int", "signature2": "int", "similarity": "float", "method": "str"},
+    "cluster_member": {"signature_id": "int", "label": "int"},
+    "kept_field": {"doc_id": "int", "fields": "str"},
+    "night": {"add_id": "int", "name": "str"},
 }
-"""Columns by table, in order, without ``checksum``."""
+"""Columns and their types, by table."""
+
+
+def stored_columns(table: str) -> list[StoredColumn]:
+    """Return the columns of a table, in order, without ``checksum``.
+
+    A field of a record that has a default is worked out, and no column.
+    """
+    types: dict[str, Any] = (
+        _OTHERS[table]
+        if table in _OTHERS
+        else {
+            field.name: field.type for field in fields(_RECORDS[table]) if field.default is MISSING
+        }
+    )
+    return [
+        StoredColumn(name, type_.removesuffix(" | None"), type_.endswith(" | None"))
+        for name, type_ in types.items()
+    ]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,6 @@ __all__ = [
     "stored_description",
     "stored_parameters",
 ]
-
-_KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
 
 
 def agreed_params(
@@ -75,7 +72,7 @@ def agreed_params(
         compare_description(identity, stored, description, directory.path, database)
     except ParameterMismatchError:
         following = directory.read_next_description()
-        if following is None or not _is_of(following, identity, stored):
+        if following is None or (following.uuid, following.parameters) != (identity, stored):
             compare_description(
                 identity, stored, directory.read_description(), directory.path, database
             )
@@ -152,21 +149,25 @@ def stored_parameters(session: Session, database: Database) -> dict[str, Any]:
     DamageError
         One cannot be read.
     """
-    rows = session.execute("SELECT name, value FROM parameter").fetchall()
-    return {name: _parameter(name, value, database) for name, value in rows}
-
-
-def _is_of(description: Description, identity: str, stored: dict[str, Any]) -> bool:
-    return description.uuid == identity and description.parameters == stored
+    parameters: dict[str, Any] = {}
+    for name, value in session.fetch("SELECT name, value FROM parameter"):
+        try:
+            parameters[name] = orjson.loads(value)
+        except ValueError as error:
+            raise DamageError(
+                f"the parameter {name} in {database} is {value!r}, which is not JSON",
+                hint="restore the index from a copy",
+            ) from error
+    return parameters
 
 
 def compare_description(
     identity: str, stored: dict[str, Any], description: Description, path: Path, database: Database
 ) -> None:
     """Raise ParameterMismatchError if ``index.toml`` differs from the database; it says in what."""
-    if _is_of(description, identity, stored):
-        return
     described = description.parameters
+    if (description.uuid, described) == (identity, stored):
+        return
     pairs: list[tuple[str, object, object]] = [("uuid", identity, description.uuid)]
     pairs += [
         (name, stored.get(name), described.get(name))
@@ -189,16 +190,7 @@ def compare_description(
 
 def _shown(name: str, value: object) -> str:
     """Format a parameter or uuid for a message; anything else may hold a password."""
-    if isinstance(value, dict | list) or (value is not None and name not in _KNOWN):
+    is_known = name == "uuid" or name in IndexParams.__dataclass_fields__
+    if isinstance(value, dict | list) or (value is not None and not is_known):
         return "something (not shown)"
     return hide_passwords(repr(value))
-
-
-def _parameter(name: str, value: str, database: Database) -> Any:
-    try:
-        return orjson.loads(value)
-    except ValueError as error:
-        raise DamageError(
-            f"the parameter {name} in {database} is {value!r}, which is not JSON",
-            hint="restore the index from a copy",
-        ) from error

@@ -122,7 +122,7 @@ def _findings(session: Session) -> Iterator[str]:
             *values, checksum = row
             if checksum and checksum != row_checksum(values):
                 yield f"a row of the table {table} is not as it was written: {values!r:.100}"
-    if execute("SELECT state_id FROM state").fetchall() != [(1,)]:
+    if session.fetch("SELECT state_id FROM state") != [(1,)]:
         yield "the table state has not one row, of the number 1"
     (next_doc_id,) = execute("SELECT next_doc_id FROM state").fetchone()
     if next_doc_id > MOST_DOC_ID:

@@ -299,11 +299,11 @@ class Snapshot(RowReader):
             generation.is_recognised = True
 
     def _check_blocks(self, file: RowFile, condition: str, value: int) -> None:
-        blocks = self.execute(
+        blocks = self.session.fetch(
             f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block "
             f"WHERE {condition}",
             (value,),
-        ).fetchall()
+        )
         for block in blocks:
             file.check_block(*block)
 

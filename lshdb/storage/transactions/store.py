@@ -45,7 +45,6 @@ from lshdb.storage.rowfiles.generations import (
     Generation,
     clear_generations,
     clear_older_format,
-    generation_of,
     is_generation,
     is_settled,
 )
@@ -81,22 +80,19 @@ class Frozen(NamedTuple):
 
 
 class Readers:
-    """The connections of one store; one thread at a time uses each.
+    """The connections of one store; one thread at a time uses each."""
 
-    Parameters
-    ----------
-    open_reader : callable
-        Opens another one.
-    """
-
-    def __init__(self, open_reader: Callable[[], Reader]) -> None:
-        self._open = open_reader
+    def __init__(self) -> None:
         self._idle: list[Reader] = []
         self._is_closed = False
         self._process = Process()
 
-    def begin(self, work: Callable[[Reader], _Result]) -> tuple[Reader, _Result]:
+    def begin(
+        self, open_reader: Callable[[], Reader], work: Callable[[Reader], _Result]
+    ) -> tuple[Reader, _Result]:
         """Take a connection and do the first work on it; :meth:`put_back` gives it back.
+
+        If none is idle, another one is opened.
 
         A restarted server has ended idle connections: if the work fails on one of those, it is
         done again on the next.
@@ -105,7 +101,7 @@ class Readers:
             try:
                 reader, is_used = self._idle.pop(), True
             except IndexError:  # no check before: another thread may take the last one meanwhile
-                reader, is_used = self._open(), False
+                reader, is_used = open_reader(), False
             try:
                 return reader, work(reader)
             except BaseException as error:
@@ -150,7 +146,13 @@ class Reading:
         self._store = store
 
     def __enter__(self) -> Snapshot:
-        self._reader, snapshot = self._store.begin()
+        store = self._store
+        store.require_open()
+        try:
+            self._reader, snapshot = store.readers.begin(store.database.open_reader, store.begin)
+        except Exception as error:
+            store.diagnose(error)
+            raise
         return snapshot
 
     def __exit__(
@@ -159,7 +161,13 @@ class Reading:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._store.end(self._reader, error)
+        try:
+            self._store.readers.put_back(self._reader)
+        except Exception as failure:
+            self._store.diagnose(failure)
+            raise
+        if isinstance(error, Exception):
+            self._store.diagnose(error)
 
 
 _IN_THE_INDEX = DatabasePlace()
@@ -190,7 +198,7 @@ class Store:
         self.database.is_damaged = is_damaged
         self.creation: Creation | None = None
         self.params: IndexParams
-        self._readers = Readers(lambda: self.database.open_reader())
+        self.readers = Readers()
         self.is_closed = False
         self.process = Process()
         self._generation: Generation | None = None
@@ -293,7 +301,7 @@ class Store:
         creation = self.creation
         if creation is None:
             return None
-        self._readers.close_idle()
+        self.readers.close_idle()
         self._generation = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
@@ -332,23 +340,20 @@ class Store:
         try:
             store._identity = store._identity_now()
             with store.reading() as snapshot:
-                store._agree(description, snapshot)
+                store.params = agreed_params(
+                    snapshot,
+                    description,
+                    directory,
+                    store.database,
+                    trusts_state=not is_damaged or state_is_sound(snapshot.session),
+                )
+                store._banding = snapshot.banding
+                if not is_damaged and snapshot.has_signatures:
+                    snapshot.check_row_files()
         except BaseException:
             store.close()
             raise
         return store
-
-    def _agree(self, description: Description, snapshot: Snapshot) -> None:
-        self.params = agreed_params(
-            snapshot,
-            description,
-            self.directory,
-            self.database,
-            trusts_state=not self._is_damaged or state_is_sound(snapshot.session),
-        )
-        self._banding = snapshot.banding
-        if not self._is_damaged and snapshot.has_signatures:
-            snapshot.check_row_files()
 
     def describe_next(self, params: IndexParams) -> None:
         """Write a description with other parameters beside the current one."""
@@ -437,7 +442,7 @@ class Store:
         if not self.directory.next_description.is_dir():  # that is nobody's of ours
             self.directory.next_description.unlink(missing_ok=True)
 
-    def check_banding(self, snapshot: Snapshot) -> None:
+    def check_banding(self, banding: str) -> None:
         """Compare the stored banding with the one read when the index was opened.
 
         Raises
@@ -445,9 +450,6 @@ class Store:
         IndexChangedError
             The index was rebanded since then.
         """
-        self._check_banding(snapshot.banding)
-
-    def _check_banding(self, banding: str) -> None:
         if self._banding not in (None, banding):
             raise IndexChangedError(
                 f"the index {self.path} has been banded anew since it was opened: "
@@ -499,25 +501,6 @@ class Store:
         """
         return Reading(self)
 
-    def begin(self) -> tuple[Reader, Snapshot]:
-        """Begin such a transaction, for :class:`Reading`."""
-        self.require_open()
-        try:
-            return self._readers.begin(self._begin)
-        except Exception as error:
-            self.diagnose(error)
-            raise
-
-    def end(self, reader: Reader, error: BaseException | None) -> None:
-        """End it; raise a DamageError if damage is behind an error."""
-        try:
-            self._readers.put_back(reader)
-        except Exception as failure:
-            self.diagnose(failure)
-            raise
-        if isinstance(error, Exception):
-            self.diagnose(error)
-
     @contextlib.contextmanager
     def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
         """Open a snapshot for one query: these buckets, their documents and their texts.
@@ -549,14 +532,14 @@ class Store:
         generation = self._generation
         if generation is None or not self.database.answers_at_once or not is_settled(generation):
             return None
-        reader, answer = self._readers.begin(
-            lambda reader: reader.ask(keys, with_bodies=with_bodies)
+        reader, answer = self.readers.begin(
+            self.database.open_reader, lambda reader: reader.ask(keys, with_bodies=with_bodies)
         )
-        self._readers.put_back(reader)
+        self.readers.put_back(reader)
         if answer is None:
             return None
         file_name, _, _, banding = answer.state
-        self._check_banding(banding)
+        self.check_banding(banding)
         # Another generation is checked before it is used.
         if file_name != generation.name:
             return None
@@ -609,7 +592,7 @@ class Store:
             if isinstance(items, Generator):
                 items.close()
 
-    def _begin(self, reader: Reader) -> Snapshot:
+    def begin(self, reader: Reader) -> Snapshot:
         """Begin a transaction and open the row files of its state.
 
         A compaction may remove one between the two. The next state then names others, or the
@@ -636,7 +619,7 @@ class Store:
                         "lshdb check --repair makes the signatures again",
                     ) from error
                 self._absent = missing
-            self.check_banding(snapshot)
+            self.check_banding(snapshot.banding)
             return snapshot
 
     def generation(self, name: str) -> Generation:
@@ -646,7 +629,9 @@ class Store:
         latest = self._generation
         if latest is None or latest.name != name:
             directory = self.directory.path
-            latest = self._generation = generation_of(directory, name, self._layouts, self.database)
+            latest = self._generation = Generation(
+                directory, name, self._layouts, is_outlying=not self.database.lies_in(directory)
+            )
         return latest
 
     def require_signatures(self) -> None:
@@ -662,12 +647,12 @@ class Store:
 
     def retire(self) -> None:
         """Close idle connections now, and every other one when its transaction ends."""
-        self._readers.close()
+        self.readers.close()
 
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self.is_closed = True
-        self._readers.close()
+        self.readers.close()
         self._generation = None
         if self.creation is not None:
             self.creation.abandon()

@@ -124,7 +124,7 @@ class Writer:
         with contextlib.ExitStack() as opened:
             if store.database.serves_hosts:
                 snapshot = opened.enter_context(self._attempt()).snapshot
-                store.check_banding(snapshot)
+                store.check_banding(snapshot.banding)
             else:
                 snapshot = opened.enter_context(store.reading())
             check_revision(snapshot.revision(), store.directory.path)

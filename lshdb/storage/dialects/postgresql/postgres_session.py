@@ -197,7 +197,7 @@ class PostgresSession(Session):
 
     def has_mark(self, mark: str) -> bool:
         """Return whether a transaction with that mark is committed."""
-        rows = self.execute("SELECT FROM commit_mark WHERE mark = ?", (mark,)).fetchall()
+        rows = self.fetch("SELECT FROM commit_mark WHERE mark = ?", (mark,))
         return bool(rows)
 
     def structure(self) -> Iterator[str]:
@@ -212,13 +212,13 @@ class PostgresSession(Session):
 
     def misplaced_values(self) -> Iterator[str]:
         """Yield findings: columns with numbers of signatures or documents that do not exist."""
-        columns = self.execute(
+        columns = self.fetch(
             "SELECT table_name::text, column_name::text FROM information_schema.columns "
             "JOIN information_schema.tables USING (table_schema, table_name) "
             "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
             "AND column_name = ANY(?) ORDER BY 1, 2",
             (list(NUMBERS),),
-        ).fetchall()
+        )
         for table, column in columns:
             first, last = NUMBERS[column]
             wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"

@@ -127,13 +127,13 @@ class Connection(sqlite3.Connection):
 
     def rollback(self) -> None:
         """End the transaction."""
-        if not self.is_foreign and self.in_transaction:
+        if self._process.is_this and self.in_transaction:
             # Prepared once; the driver's own rollback() prepares it each time.
             super().execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection."""
-        if not self.is_foreign:
+        if self._process.is_this:
             self.is_closed = True
             super().close()
             _OPEN.discard(self)
@@ -158,7 +158,7 @@ class WriterConnection(Connection):
 
         It raises nothing, not even for want of memory: the pool would log that with a traceback.
         """
-        if self.is_foreign:
+        if not self._process.is_this:
             return
         with contextlib.suppress(Exception):
             self.rollback()

@@ -189,12 +189,12 @@ class SqliteSession(Session):
 
         One pass over every table.
         """
-        tables = self.execute(
+        tables = self.fetch(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
             "ORDER BY name"
-        ).fetchall()
+        )
         for (table,) in tables:
-            columns = self.execute(f'PRAGMA table_info("{table}")').fetchall()
+            columns = self.fetch(f'PRAGMA table_info("{table}")')
             conditions = {
                 name: _is_wrong(name, declared, may_be_null=not (not_null or key))
                 for _, name, declared, not_null, _, key in columns

@@ -66,18 +66,12 @@ _BAND_COLUMN = re.compile(r"\bb\d+ INTEGER")
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW) (\w+)")
 
 
-def _made() -> Objects:
-    """Return the tables, indexes and views that the migrations make."""
-    objects = {}
-    for statement in STATEMENTS:
-        match = _MADE.match(statement)
-        if match is not None:
-            objects[match[2].lower()] = (match[1].lower(), words_of(statement))
-    return objects
-
-
-_OBJECTS = _made()
-_TABLES = sorted([name for name, (kind, _) in _OBJECTS.items() if kind == "table"] + ["band"])
+_OBJECTS: Objects = {
+    match[2].lower(): (match[1].lower(), words_of(match.string))
+    for match in map(_MADE.match, STATEMENTS)
+    if match is not None
+}
+"""What the migrations make."""
 
 
 @functools.cache
@@ -139,45 +133,27 @@ def foreign_object(
     is_damaged : bool
         Refuse only what would run.
     """
-    objects: dict[str, tuple[str, str | None]] = {}
+    objects: dict[str, tuple[str, str]] = {}
     for kind, name, sql in rows:
         if not (isinstance(kind, str) and isinstance(name, str)):
             return f"has an object {name!r} that is not valid"
         if kind == "trigger":
             return f"has the trigger {name}; an index has none"
-        objects[name.lower()] = (kind, sql if isinstance(sql, str) else None)
-    expected: Objects | None = None
-    if revision == SCHEMA_REVISION and not is_damaged:
-        _, sql = objects.get("band", ("", None))
-        expected = {**_OBJECTS, **_band_objects(max(1, len(_BAND_COLUMN.findall(sql or ""))))}
-    for name in _TABLES if expected is None else expected:
-        fault = _fault(objects, name, expected)
-        if fault:
-            return fault
+        objects[name.lower()] = (kind, sql if isinstance(sql, str) else "")
+    is_known = revision == SCHEMA_REVISION and not is_damaged
+    n_bands = len(_BAND_COLUMN.findall(objects.get("band", ("", ""))[1])) if is_known else 1
+    for name, (kind, words) in {**_OBJECTS, **_band_objects(n_bands or 1)}.items():
+        if name not in objects:
+            if is_known:
+                return f"lacks the {kind} {name}"
+            continue
+        if kind != "table" and not is_known:
+            continue
+        actual, sql = objects[name]
+        actual_words = words_of(sql)
+        is_virtual = actual_words.upper().startswith("CREATE VIRTUAL")
+        if actual != kind or (is_virtual and not is_known):
+            return f"has a {'virtual table' if is_virtual else actual} {name}; expected a {kind}"
+        if is_known and actual_words != words:
+            return f"has a {kind} {name} that lshdb did not make: {actual_words[:200]}"
     return None
-
-
-def _fault(
-    objects: dict[str, tuple[str, str | None]], name: str, expected: Objects | None
-) -> str | None:
-    stored = objects.get(name)
-    if expected is None:
-        if stored is not None and (stored[0] != "table" or _is_virtual(stored[1])):
-            return f"has a {_named(*stored)} {name}; expected a table"
-        return None
-    kind, words = expected[name]
-    if stored is None:
-        return f"lacks the {kind} {name}"
-    if stored[0] != kind:
-        return f"has a {_named(*stored)} {name}; expected a {kind}"
-    if stored[1] is None or words_of(stored[1]) != words:
-        return f"has a {kind} {name} that lshdb did not make: {words_of(stored[1] or '')[:200]}"
-    return None
-
-
-def _is_virtual(sql: str | None) -> bool:
-    return sql is not None and words_of(sql).upper().startswith("CREATE VIRTUAL")
-
-
-def _named(kind: str, sql: str | None) -> str:
-    return "virtual table" if _is_virtual(sql) else kind
