@@ -151,8 +151,8 @@ class Candidates:
     def pairs(self) -> tuple[Ids, Ids, Ids]:
         """Return the pairs as columns: left ids, right ids, bands."""
         first, second = pairs_within(self.sizes)
-        asked = self.marks[first] | self.marks[second]
-        first, second = first[asked], second[asked]
+        is_marked = self.marks[first] | self.marks[second]
+        first, second = first[is_marked], second[is_marked]
         bands = np.repeat(self.bands, self.sizes)[first]
         return self.members[first], self.members[second], bands
 
@@ -194,7 +194,7 @@ def candidates(
     if new is None:
         blocks = _all_buckets(snapshot, params, workers)
     elif row_source is None:
-        blocks = (_holding(each, new) for each in _all_buckets(snapshot, params, workers))
+        blocks = (_holding(buckets, new) for buckets in _all_buckets(snapshot, params, workers))
     else:
         blocks = _buckets_of(snapshot, params, new, row_source, workers)
     gathered = _Gathered()
@@ -275,12 +275,12 @@ def _buckets_of(
     def read(reader: IndexState, start: int) -> Buckets:
         rows = row_source(reader, new[start : start + step])
         keys = bucket_keys(rows, **params.cut)
-        found = reader.postings.shared_of(distinct(keys.reshape(-1)))
-        if not len(found.keys):
-            return found
-        starts = np.cumsum(found.sizes) - found.sizes
-        own = np.where(contains(new, found.members), found.members, _NEVER)
-        return found.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
+        buckets = reader.postings.shared_of(distinct(keys.reshape(-1)))
+        if not len(buckets.keys):
+            return buckets
+        starts = np.cumsum(buckets.sizes) - buckets.sizes
+        own = np.where(contains(new, buckets.members), buckets.members, _NEVER)
+        return buckets.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
 
     parts = range(0, len(new), step)  # a thread more has to open the index
     yield from _read_ahead(snapshot, read, parts, min(workers, max(1, len(parts))))
@@ -300,8 +300,8 @@ def _read_ahead(
     are_all_readers = workers > 1 and snapshot.postings.are_frozen
     with snapshot.twins(workers if are_all_readers else workers - 1) as twins:
         idle: SimpleQueue[IndexState] = SimpleQueue()
-        for each in twins or [snapshot]:
-            idle.put(each)
+        for twin in twins or [snapshot]:
+            idle.put(twin)
 
         def work(part: _Part) -> Buckets:
             reader = idle.get()
@@ -313,12 +313,12 @@ def _read_ahead(
         yield from work_ahead(work, parts, workers=workers if twins else 1)
 
 
-def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
-    """Return which of ``wanted`` are among ``values``, which are sorted."""
+def contains(values: Ids, ids: Ids) -> NDArray[np.bool_]:
+    """Return which ids are among ``values``, which are sorted."""
     if not len(values):
-        return np.zeros(len(wanted), dtype=bool)
-    places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-    contained: NDArray[np.bool_] = values[places] == wanted
+        return np.zeros(len(ids), dtype=bool)
+    places = np.minimum(np.searchsorted(values, ids), len(values) - 1)
+    contained: NDArray[np.bool_] = values[places] == ids
     return contained
 
 
@@ -348,9 +348,9 @@ def _of_one_size(buckets: Buckets) -> Iterator[tuple[Ids, Ids]]:
             continue
         of_size = np.flatnonzero(buckets.sizes == size)
         step = max(1, BLOCK_PAIRS // size**2)
-        for few in (of_size[first : first + step] for first in range(0, len(of_size), step)):
-            members = np.sort(buckets.members[starts[few, None] + np.arange(size)], axis=1)
-            yield members, bands[few]
+        for places in (of_size[first : first + step] for first in range(0, len(of_size), step)):
+            members = np.sort(buckets.members[starts[places, None] + np.arange(size)], axis=1)
+            yield members, bands[places]
 
 
 def _pieces_of(buckets: Buckets, new: Ids | None) -> Iterator[Candidates]:
@@ -393,13 +393,15 @@ def _linked(
         compared = 0
         for left, right in leader_links(snapshot.signatures, params, members, like):
             if new is not None:
-                asked = contains(new, left) | contains(new, right)
-                left, right = left[asked], right[asked]
-            n, both = len(left), np.stack([left, right], axis=1).reshape(-1)
+                has_new = contains(new, left) | contains(new, right)
+                left, right = left[has_new], right[has_new]
+            n, ends_of_links = len(left), np.stack([left, right], axis=1).reshape(-1)
             compared += n
-            yield Candidates(np.full(n, -1), np.full(n, 2), both, np.ones(2 * n, dtype=bool))
-        one = Buckets(hot.keys[place : place + 1], hot.sizes[place : place + 1], members)
-        left_out.count(one, n_new[place : place + 1], compared)
+            yield Candidates(
+                np.full(n, -1), np.full(n, 2), ends_of_links, np.ones(2 * n, dtype=bool)
+            )
+        bucket = Buckets(hot.keys[place : place + 1], hot.sizes[place : place + 1], members)
+        left_out.count(bucket, n_new[place : place + 1], compared)
 
 
 def leader_links(

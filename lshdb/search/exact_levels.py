@@ -104,9 +104,9 @@ class TextSource(Protocol):
 class _TwoSources:
     """Texts of two indexes: signature i of the first is number 2 i, of the second 2 i + 1."""
 
-    def __init__(self, here: TextSource, there: TextSource) -> None:
-        self._sources = here, there
-        self._current = here
+    def __init__(self, first: TextSource, second: TextSource) -> None:
+        self._sources = first, second
+        self._current = first
 
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
@@ -132,7 +132,7 @@ class LevelsAcross:
 
     Parameters
     ----------
-    here, there : IndexState
+    first, second : IndexState
         Their texts are stored.
     family : SetFamily
         Of the parameters of both.
@@ -144,17 +144,17 @@ class LevelsAcross:
 
     def __init__(
         self,
-        here: TextSource,
-        there: TextSource,
+        first: TextSource,
+        second: TextSource,
         family: SetFamily,
         *,
         most_bytes: int,
         workers: int,
     ) -> None:
-        self._levels = _SetLevels(_TwoSources(here, there), family, most_bytes, workers)
+        self._levels = _SetLevels(_TwoSources(first, second), family, most_bytes, workers)
 
     def of(self, left: Ids, right: Ids) -> NDArray[np.float64]:
-        """Return the similarities of signatures here and there, which documents have.
+        """Return the similarities of signatures of the first and the second, which documents have.
 
         Raises
         ------

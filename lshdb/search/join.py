@@ -240,8 +240,8 @@ class _Verifier:
 
     def __init__(
         self,
-        here: Snapshot,
-        there: Snapshot,
+        first: Snapshot,
+        second: Snapshot,
         family: Family,
         *,
         threshold: float,
@@ -250,16 +250,16 @@ class _Verifier:
         self._family = family
         self._threshold = threshold
         self._method = method
-        self._snapshots = (here, there)
-        self._rows = (here.signatures, there.signatures)
-        self._is_small = max(here.n_signatures, there.n_signatures) < 2**32
+        self._snapshots = (first, second)
+        self._rows = (first.signatures, second.signatures)
+        self._is_small = max(first.n_signatures, second.n_signatures) < 2**32
         self._taken = np.zeros(2**_TAKEN_BITS, dtype=np.uint64)
         self._dead = [snapshot.edges.dead() for snapshot in self._snapshots]
         self._across: LevelsAcross | None = None
         self._points: list[Points] = []
         if method == "exact" and isinstance(family, SetFamily):
             self._across = LevelsAcross(
-                here, there, family, most_bytes=2 * _CACHE_BYTES, workers=choose_workers(None)
+                first, second, family, most_bytes=2 * _CACHE_BYTES, workers=choose_workers(None)
             )
         elif method == "exact":
             self._points = [

@@ -75,8 +75,8 @@ _MOST_TEXTS = 1024
 
 
 @dataclass(slots=True)
-class _Found:
-    """What one query has found so far."""
+class _Best:
+    """The best hits of one query so far."""
 
     hits: list[Hit]
     leave_out: int | None
@@ -103,7 +103,7 @@ class _Search:
 
     row: NDArray[np.uint16]
     point: Point | None
-    found: _Found
+    best: _Best
     met: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     buckets: int = 0
     needs_all: bool = False
@@ -217,25 +217,25 @@ class NearestSearch:
         self, row: NDArray[np.uint16], point: Point | None, leave_out: int | None
     ) -> _Search:
         """Look into buckets, unless comparing all signatures comes first, until it is better."""
-        found = _Found([], leave_out)
-        search = _Search(row, point, found)
+        best = _Best([], leave_out)
+        search = _Search(row, point, best)
         if self._scans_first:
             search.needs_all = True
             return search
         probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
-        wanted = self._params.bands
-        while search.buckets < wanted and not found.left and not search.needs_all:
-            keys = probes.keys(search.buckets, wanted)
+        n_next = self._params.bands
+        while search.buckets < n_next and not best.left and not search.needs_all:
+            keys = probes.keys(search.buckets, n_next)
             candidates = distinct(self._snapshot.postings.members(np.sort(keys)))
             # A signature whose documents were all replaced has postings but no document.
-            known = contains(search.met, candidates) | contains(self._dead, candidates)
-            fresh = candidates[~known]
+            is_known = contains(search.met, candidates) | contains(self._dead, candidates)
+            fresh = candidates[~is_known]
             search.met = distinct(np.concatenate([search.met, fresh]))
-            self._check(found, row, point, fresh)
-            done, wanted = wanted, self._next(probes, wanted, found)
-            search.buckets = done
-            search.needs_all = self._is_scan_better(probes, done, wanted, found)
-        worst = self._worst(found)
+            self._check(best, row, point, fresh)
+            n_buckets, n_next = n_next, self._next(probes, n_next, best)
+            search.buckets = n_buckets
+            search.needs_all = self._is_scan_better(probes, n_buckets, n_next, best)
+        worst = self._worst(best)
         if worst > -math.inf:
             search.reached = probes.recall(worst, [search.buckets])[0]
         return search
@@ -256,14 +256,14 @@ class NearestSearch:
         return answers
 
     def _answer(self, search: _Search) -> NearestHits:
-        """Make the answer of what was found."""
-        found = search.found
-        is_known = search.reached > 0.0 and not found.left
+        """Make the answer of a search."""
+        best = search.best
+        is_known = search.reached > 0.0 and not best.left
         return NearestHits(
-            found.hits,
+            best.hits,
             buckets=search.buckets,
-            checked=found.checked,
-            left=found.left,
+            checked=best.checked,
+            left=best.left,
             recall=search.reached if is_known else None,
         )
 
@@ -275,32 +275,34 @@ class NearestSearch:
                 below=self._asked_below, workers=self._workers,
             )  # fmt: skip
         return self._all_texts.search_points(
-            [(search.point, search.found.leave_out) for search in searches]
+            [(search.point, search.best.leave_out) for search in searches]
         )
 
-    def _is_scan_better(self, probes: Probes, done: int, wanted: int, found: _Found) -> bool:
+    def _is_scan_better(self, probes: Probes, n_buckets: int, n_next: int, best: _Best) -> bool:
         """Return whether more is needed, and comparing all signatures gives it sooner.
 
         Parameters
         ----------
-        done, wanted : int
+        n_buckets, n_next : int
             Buckets that were looked into, and as many as would be next.
         """
         if self._recall is None or self._limit is not None:
             return False
-        worst = self._worst(found)
-        if wanted == done:  # it is reached, or there are no more buckets
-            return worst == -math.inf or probes.recall(worst, [done])[0] < self._recall
-        counts = [wanted]
+        worst = self._worst(best)
+        if n_next == n_buckets:  # it is reached, or there are no more buckets
+            return worst == -math.inf or probes.recall(worst, [n_buckets])[0] < self._recall
+        counts = [n_next]
         while counts[-1] < probes.n:
             counts.append(min(probes.n, math.ceil(counts[-1] * _MORE)))
         needed = counts[-1]
         if worst > -math.inf:
             recalls = probes.recall(worst, counts)
-            reached = (n for n, each in zip(counts, recalls, strict=True) if each >= self._recall)
+            reached = (
+                n for n, recall in zip(counts, recalls, strict=True) if recall >= self._recall
+            )
             needed = next(reached, needed)
-        each = _BUCKET_SECONDS + found.checked / done * _CANDIDATE_SECONDS
-        return self._counts.seconds < (needed - done) * each
+        seconds_a_bucket = _BUCKET_SECONDS + best.checked / n_buckets * _CANDIDATE_SECONDS
+        return self._counts.seconds < (needed - n_buckets) * seconds_a_bucket
 
     def nothing(self) -> NearestHits:
         """Return the answer to a query without elements, to which nothing is similar."""
@@ -332,36 +334,36 @@ class NearestSearch:
             ]
         )
 
-    def _next(self, probes: Probes, done: int, found: _Found) -> int:
+    def _next(self, probes: Probes, n_buckets: int, best: _Best) -> int:
         """Return how many buckets to look into before the answers are checked again."""
-        if self._recall is None or done >= probes.n:
-            return done
-        worst, most = self._worst(found), min(probes.n, math.ceil(done * _MORE))
+        if self._recall is None or n_buckets >= probes.n:
+            return n_buckets
+        worst, most = self._worst(best), min(probes.n, math.ceil(n_buckets * _MORE))
         if worst == -math.inf:
             return most
-        counts = [*range(done, most, max(1, (most - done) // 8)), most]
+        counts = [*range(n_buckets, most, max(1, (most - n_buckets) // 8)), most]
         recalls = probes.recall(worst, counts)
         reached = [n for n, recall in zip(counts, recalls, strict=True) if recall >= self._recall]
         return reached[0] if reached else most
 
-    def _worst(self, found: _Found) -> float:
+    def _worst(self, best: _Best) -> float:
         """Return the level from which on an answer is still wanted."""
-        if self._top is None or len(found.hits) < self._top:
+        if self._top is None or len(best.hits) < self._top:
             return self._threshold
-        return found.hits[-1].similarity
+        return best.hits[-1].similarity
 
     def _check(
         self,
-        found: _Found,
+        best: _Best,
         row: NDArray[np.uint16],
         point: Point | None,
         candidates: Ids,
     ) -> None:
         """Compare candidates, the most promising first, and take those that are answers."""
-        if self._limit is not None and found.checked + len(candidates) > self._limit:
-            found.left = found.checked + len(candidates) - self._limit
-            candidates = candidates[: self._limit - found.checked]
-        found.checked += len(candidates)
+        if self._limit is not None and best.checked + len(candidates) > self._limit:
+            best.left = best.checked + len(candidates) - self._limit
+            candidates = candidates[: self._limit - best.checked]
+        best.checked += len(candidates)
         if not len(candidates):
             return
         rows, places = self._snapshot.signatures.among(candidates)
@@ -370,7 +372,7 @@ class NearestSearch:
         )
         order = np.argsort(-agreement.equal, kind="stable")
         shares = agreement.equal[order] / self._params.num_perm
-        self._compare(found, point, candidates[order], shares, self._least_share)
+        self._compare(best, point, candidates[order], shares, self._least_share)
 
     def _least_share(self, worst: float) -> float:
         """Return the share of equal slots that a candidate needs, of which hardly any is lost."""
@@ -378,7 +380,7 @@ class NearestSearch:
 
     def _compare(
         self,
-        found: _Found,
+        best: _Best,
         point: Point | None,
         candidates: Ids,
         shares: NDArray[np.float64],
@@ -387,11 +389,11 @@ class NearestSearch:
         """Compare candidates, whose shares of equal slots descend, while those suffice."""
         start, size = 0, _FIRST_CHECKED
         while start < len(candidates):
-            worst = self._worst(found)
+            worst = self._worst(best)
             if worst > -math.inf:
                 candidates = candidates[: np.searchsorted(-shares, -least_of(worst), side="right")]
             part = slice(start, start + size)
-            self._take(found, point, candidates[part], shares[part][: len(candidates[part])])
+            self._take(best, point, candidates[part], shares[part][: len(candidates[part])])
             start, size = part.stop, min(4 * size, _MOST_CHECKED)
 
     def _take_best(self, search: _Search, counts: NDArray[np.uint16]) -> float:
@@ -407,30 +409,30 @@ class NearestSearch:
         float
             Probability that a document at the worst level was among them.
         """
-        found = search.found
-        known = distinct(np.concatenate([self._dead, search.met]))
-        found.checked = len(counts) - len(self._dead)
-        done, room, total = 0, _FIRST_RANKED, 1
-        while done < total and done != self._most_exact:
-            least = self._slots_needed(self._worst(found))
+        best = search.best
+        met = distinct(np.concatenate([self._dead, search.met]))
+        best.checked = len(counts) - len(self._dead)
+        n_ranked, room, total = 0, _FIRST_RANKED, 1
+        while n_ranked < total and n_ranked != self._most_exact:
+            least = self._slots_needed(self._worst(best))
             if self._most_exact is not None:
                 room = min(room, self._most_exact)
             ids, total = rank_counts(counts, least, room)
-            fresh = ids[done:]
-            fresh = fresh[~contains(known, fresh)]
+            fresh = ids[n_ranked:]
+            fresh = fresh[~contains(met, fresh)]
             shares = counts[fresh] / self._n_slots
-            self._compare(found, search.point, fresh, shares, self._share_needed)
-            done, room = max(done, len(ids)), room * _MORE_RANKED
-            if done and counts[ids[-1]] < self._slots_needed(self._worst(found)):
+            self._compare(best, search.point, fresh, shares, self._share_needed)
+            n_ranked, room = max(n_ranked, len(ids)), room * _MORE_RANKED
+            if n_ranked and counts[ids[-1]] < self._slots_needed(self._worst(best)):
                 break
-        worst = self._worst(found)
+        worst = self._worst(best)
         if self._method != "exact":
             return 1.0
         if worst == -math.inf:  # fewer answers than wanted: which others share a little?
             return 1.0 if self._knows_all_levels else 0.0
         equal = self._params.curve.probability(worst)
         lowest = self._slots_needed(worst)
-        if done < total:
+        if n_ranked < total:
             lowest = max(lowest, int(counts[ids[-1]]) + 1)
         return probability_of(lowest, equal, self._n_slots)
 
@@ -450,7 +452,7 @@ class NearestSearch:
         return self._slots_needed(worst) / self._n_slots - 1e-9
 
     def _take(
-        self, found: _Found, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
+        self, best: _Best, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
     ) -> None:
         """Take those of some candidates that are now among the nearest."""
         if not len(candidates):
@@ -459,15 +461,15 @@ class NearestSearch:
             levels = self._points.levels(self._family, point, candidates)
         else:
             levels = self._params.curve.levels(shares)
-        good = np.flatnonzero((levels >= self._worst(found)) & (levels < self._below))
+        good = np.flatnonzero((levels >= self._worst(best)) & (levels < self._below))
         ids = candidates[good].tolist()
         documents = self._snapshot.documents_of_signatures(ids)
         is_distance = self._params.kind.is_distance
-        hits = found.hits + [
+        hits = best.hits + [
             Hit(key, level, self._method, 0.0 - level if is_distance else None)
-            for one, level in zip(ids, levels[good].tolist(), strict=True)
-            for doc_id, key, _ in documents[one]
-            if doc_id != found.leave_out
+            for signature_id, level in zip(ids, levels[good].tolist(), strict=True)
+            for doc_id, key, _ in documents[signature_id]
+            if doc_id != best.leave_out
         ]
         hits.sort(key=lambda hit: (-hit.similarity, hit.key))
-        found.hits = hits[: self._top]
+        best.hits = hits[: self._top]

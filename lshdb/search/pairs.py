@@ -194,9 +194,9 @@ class PairSearch(PairListing):
                 )
             room = self._limit
             with closing(pairs):  # before the snapshot that it reads
-                for found in pairs:
-                    n_found += len(found)
-                    block = self._wanted(snapshot, found)
+                for columns in pairs:
+                    n_found += len(columns)
+                    block = self._wanted(snapshot, columns)
                     if room is not None:
                         block = block.first(room)
                         room -= len(block)
@@ -212,12 +212,12 @@ class PairSearch(PairListing):
                 self._n_found, self.lost = n_found, lost
             self.newest_batch = snapshot.newest_batch()
 
-    def _wanted(self, snapshot: IndexState, found: PairColumns) -> PairColumns:
+    def _wanted(self, snapshot: IndexState, columns: PairColumns) -> PairColumns:
         """Return the pairs that the question asks for."""
         below, between, agreement = self._below, self._between, self._agreement
         if below is None and between is None and agreement is None:
-            return found
-        pairs = found.pairs()
+            return columns
+        pairs = columns.pairs()
         if below is not None:
             pairs = (pair for pair in pairs if pair.similarity < below)
         if between is not None:
@@ -226,15 +226,15 @@ class PairSearch(PairListing):
             from lshdb.search.agreement import agreeing_pairs
 
             pairs = agreeing_pairs(snapshot, agreement, pairs)
-        return found.with_pairs(pairs)
+        return columns.with_pairs(pairs)
 
     @property
     def loss(self) -> Loss | None:
         """What ``max_bucket`` costs; None before the last pair, or if it cannot be told."""
         from lshdb.search.loss import PairCount, loss_of
 
-        found = PairCount(self._n_found, self._n_found, self._n_found, True, 0)
-        return None if self.lost is None else loss_of(self.lost, found)
+        n_pairs = PairCount(self._n_found, self._n_found, self._n_found, True, 0)
+        return None if self.lost is None else loss_of(self.lost, n_pairs)
 
     @property
     def recall_lost(self) -> float | None:
@@ -250,8 +250,8 @@ _SIGN = re.compile(r"[^\w]\Z")
 class _Between:
     """Which pairs are between two trees of keys."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     ignore_same_path: bool
     is_directed: bool
 
@@ -274,10 +274,10 @@ class _Between:
                 )
             return None
         is_two = isinstance(cross, tuple | list) and len(cross) == 2
-        if not is_two or not all(isinstance(one, str) and one for one in cross):
+        if not is_two or not all(isinstance(prefix, str) and prefix for prefix in cross):
             raise ParameterError(f"cross is {cross!r:.80}; expected two prefixes of keys")
-        one, other = (each if _SIGN.search(each) else f"{each}/" for each in cross)
-        return cls(one, other, ignore_same_path, is_directed)
+        first, second = (prefix if _SIGN.search(prefix) else f"{prefix}/" for prefix in cross)
+        return cls(first, second, ignore_same_path, is_directed)
 
     def those_of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Yield the pairs that are wanted, with the key under the first prefix first."""
@@ -288,12 +288,12 @@ class _Between:
 
         A directed pair is not turned around.
         """
-        if not (pair.key1.startswith(self.one) and pair.key2.startswith(self.other)):
-            is_turned = pair.key2.startswith(self.one) and pair.key1.startswith(self.other)
+        if not (pair.key1.startswith(self.first) and pair.key2.startswith(self.second)):
+            is_turned = pair.key2.startswith(self.first) and pair.key1.startswith(self.second)
             if self.is_directed or not is_turned:
                 return None
             pair = replace(pair, key1=pair.key2, key2=pair.key1)
-        paths = pair.key1.removeprefix(self.one), pair.key2.removeprefix(self.other)
+        paths = pair.key1.removeprefix(self.first), pair.key2.removeprefix(self.second)
         return None if self.ignore_same_path and paths[0] == paths[1] else pair
 
 
@@ -338,7 +338,7 @@ def find_pairs(
     copies = _copies(snapshot, since, new, most, left_out) if with_copies else ()
     for keys1, keys2 in copies:
         yield PairColumns(keys1, keys2, [best] * len(keys1), method, is_distance)
-    found = find_links(
+    blocks = find_links(
         snapshot,
         family,
         threshold=threshold,
@@ -349,7 +349,7 @@ def find_pairs(
         memory=memory,
         workers=workers,
     )
-    for links in found:
+    for links in blocks:
         yield from columns_of(snapshot, links, method, since=since, is_distance=is_distance)
 
 
@@ -375,12 +375,12 @@ def _copies(
         n_new_before = 0
         for place, (key, is_new) in enumerate(members):
             n_new_before += is_new
-            others, first = (keys, place + 1) if is_new else (new_keys, n_new_before)
-            while first < len(others):
-                some = others[first : first + LINES - len(keys1)]
-                first += len(some)
-                keys1 += [key] * len(some)
-                keys2 += some
+            partners, first = (keys, place + 1) if is_new else (new_keys, n_new_before)
+            while first < len(partners):
+                block = partners[first : first + LINES - len(keys1)]
+                first += len(block)
+                keys1 += [key] * len(block)
+                keys2 += block
                 if len(keys1) == LINES:
                     yield keys1, keys2
                     keys1, keys2 = [], []
@@ -435,25 +435,23 @@ class HotBuckets:
         before = agree & (np.arange(self._params.bands) < bands[:, None])
         keys = bucket_keys(left, **self._params.cut)
         is_hot = np.zeros_like(before)
-        is_hot[before] = self._are(keys[before])
+        is_hot[before] = self._are_hot(keys[before])
         result: NDArray[np.bool_] = (is_hot == before).all(axis=1)
         result &= agree[np.arange(len(bands)), bands]
         return result
 
-    def _are(self, keys: Ids) -> NDArray[np.bool_]:
-        asked = [key for key in distinct(keys).tolist() if key not in self._known]
-        if asked:
+    def _are_hot(self, keys: Ids) -> NDArray[np.bool_]:
+        unknown = [key for key in distinct(keys).tolist() if key not in self._known]
+        if unknown:
             if len(self._known) > _REMEMBERED:
                 self._known.clear()
-                asked = distinct(keys).tolist()
-            self._look_up(np.array(asked, dtype=np.int64))
+                unknown = distinct(keys).tolist()
+            postings = self._snapshot.postings
+            buckets = living(postings.grouped_of(np.array(unknown, dtype=np.int64)), self._dead)
+            self._known.update(dict.fromkeys(unknown, False))
+            are_large = (buckets.sizes > self._most).tolist()
+            self._known.update(zip(buckets.keys.tolist(), are_large, strict=True))
         return np.array([self._known[key] for key in keys.tolist()], dtype=bool)
-
-    def _look_up(self, keys: Ids) -> None:
-        buckets = living(self._snapshot.postings.grouped_of(keys), self._dead)
-        self._known.update(dict.fromkeys(keys.tolist(), False))
-        are_large = (buckets.sizes > self._most).tolist()
-        self._known.update(zip(buckets.keys.tolist(), are_large, strict=True))
 
 
 _FIRST_PAIRS = 16_384
@@ -505,15 +503,15 @@ def find_links(
     workers : int
         Threads that read buckets, and that shingle texts.
     """
-    found = find_candidates(
+    blocks = find_candidates(
         snapshot, family, threshold=threshold, method=method, new=new, most=most, link=link,
         left_out=left_out, memory=memory, workers=workers,
     )  # fmt: skip
     if method != "exact":
-        yield from found
+        yield from blocks
         return
     levels = levels_between(snapshot, family, most_bytes=memory // 2, workers=workers)
-    for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
+    for gathered in _gathered(blocks, memory // 4 // _PAIR_BYTES):
         yield from check_exactly(levels, gathered, threshold)
 
 
@@ -551,16 +549,16 @@ def find_candidates(
         row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
     )
-    found: Iterator[Edges]
+    checked: Iterator[Edges]
     if snapshot.has_signatures:
         hot = None if most is None else HotBuckets(snapshot, params, most)
         n_asked = snapshot.n_signatures if new is None else len(new)
         check = _SignatureCheck(snapshot, params, method, threshold, memory, hot, n_asked)
         # Hot buckets are looked up by the connection of this thread.
-        found = work_ahead(check, blocks, workers=workers if hot is None else 1)
+        checked = work_ahead(check, blocks, workers=workers if hot is None else 1)
     else:
-        found = _by_buckets(snapshot, params, blocks, memory)
-    yield from (links for links in found if len(links))
+        checked = _by_buckets(snapshot, params, blocks, memory)
+    yield from (links for links in checked if len(links))
 
 
 def _row_source(snapshot: IndexState, family: Family, new: Ids) -> RowSource | None:
@@ -624,7 +622,7 @@ class _SignatureCheck:
     def __call__(self, block: Candidates) -> Edges:
         """Return the pairs of a block that count; from any thread if no bucket is hot."""
         params = self._params
-        found = self._snapshot.signatures.read_in_place(
+        columns = self._snapshot.signatures.read_in_place(
             lambda *source: first_agreements(
                 (block.bands, block.sizes, block.members, block.marks),
                 source,
@@ -636,40 +634,42 @@ class _SignatureCheck:
             ),
             len(block.sizes),
         )
-        left, right, bands, first, equal, matched = np.ascontiguousarray(found.T)
+        left, right, bands, first, equal, matched = np.ascontiguousarray(columns.T)
         if self._hot is not None:
             keep = (first == bands) | (bands < 0)
             later = np.flatnonzero(~keep)
             if len(later):
                 ids = np.concatenate([left[later], right[later]])
                 rows, places = self._snapshot.signatures.among(ids)
-                one, other = places[: len(later)], places[len(later) :]
-                keep[later] = self._hot.are_all_before(rows[one], rows[other], bands[later])
-            left, right, equal, matched = (each[keep] for each in (left, right, equal, matched))
-        overlap = Overlap(*(each.astype(np.int32) for each in (equal, matched, first[:0])))
+                first_places, second_places = places[: len(later)], places[len(later) :]
+                keep[later] = self._hot.are_all_before(
+                    rows[first_places], rows[second_places], bands[later]
+                )
+            left, right, equal, matched = (column[keep] for column in (left, right, equal, matched))
+        overlap = Overlap(*(column.astype(np.int32) for column in (equal, matched, first[:0])))
         estimates, _ = estimate(overlap, params, method=self._method, threshold=self._threshold)
         return Edges(left, right, estimates)
 
 
-def _gathered(found: Iterator[Edges], most: int) -> Iterator[Edges]:
+def _gathered(blocks: Iterator[Edges], most: int) -> Iterator[Edges]:
     """Join blocks into ever larger ones, up to ``most`` pairs."""
-    wanted = min(_FIRST_PAIRS, most)
-    held: list[Edges] = []
+    n_wanted = min(_FIRST_PAIRS, most)
+    gathered: list[Edges] = []
     size = 0
-    for links in found:
-        held.append(links)
+    for links in blocks:
+        gathered.append(links)
         size += len(links)
-        if size >= wanted:
-            yield _joined(held)
-            held, size = [], 0
-            wanted = min(2 * wanted, most)
+        if size >= n_wanted:
+            yield _joined(gathered)
+            gathered, size = [], 0
+            n_wanted = min(2 * n_wanted, most)
     if size:
-        yield _joined(held)
+        yield _joined(gathered)
 
 
-def _joined(held: list[Edges]) -> Edges:
+def _joined(blocks: list[Edges]) -> Edges:
     return Edges(
-        np.concatenate([links.left for links in held]),
-        np.concatenate([links.right for links in held]),
-        np.concatenate([links.similarities for links in held]),
+        np.concatenate([links.left for links in blocks]),
+        np.concatenate([links.right for links in blocks]),
+        np.concatenate([links.similarities for links in blocks]),
     )
