@@ -169,8 +169,9 @@ class Handle:
             if "database" in expected:
                 place = DatabasePlace(expected["database"], expected.pop("schema", None))
                 expected["database"] = str(store.database_of(place))
-            facts = {"database": str(store.database)}
-            check_expected(store.directory.path, store.params, expected, facts=facts)
+            if expected:
+                facts = {"database": str(store.database)}
+                check_expected(store.directory.path, store.params, expected, facts=facts)
         except BaseException:
             store.close()
             raise

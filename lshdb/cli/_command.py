@@ -32,7 +32,8 @@ __all__ = [
     "SHARED_OPTIONS",
     "Argument",
     "Command",
-    "completed",
+    "complete_files",
+    "complete_folders",
     "index_argument",
     "is_index",
     "options",
@@ -117,17 +118,18 @@ class _IndexArgument(Argument):
     """INDEX; ``LSHDB_INDEX`` replaces it if it is left out."""
 
 
-def completed(kind: str) -> Callable[..., list[CompletionItem]]:
-    """Return how the shell completes an argument: by the names of files, or of folders."""
+def _complete(
+    kind: str, _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let the shell complete an argument itself."""
+    from click.shell_completion import CompletionItem
 
-    def complete(
-        _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
+    return [CompletionItem(incomplete, type=kind)]
 
-        return [CompletionItem(incomplete, type=kind)]
 
-    return complete
+complete_files = functools.partial(_complete, "file")
+complete_folders = functools.partial(_complete, "dir")
+"""How the shell completes an argument: by the names of files, or of folders."""
 
 
 index_argument = click.argument(
@@ -135,7 +137,7 @@ index_argument = click.argument(
     metavar="INDEX",
     cls=_IndexArgument,
     missing="the folder of an index, such as news.lshdb",
-    shell_complete=completed("dir"),
+    shell_complete=complete_folders,
 )
 
 

@@ -9,6 +9,7 @@ The commands on stored verified pairs also do the same with the values of their 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ import click
 
 from lshdb import ReadOnlyError
 from lshdb.arguments import MEASURES
-from lshdb.cli._command import Command, completed, index_argument, options
+from lshdb.cli._command import Command, complete_files, index_argument, options
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import counted, loss_in_words
 from lshdb.documents.document import MAX_DOCUMENT_BYTES
@@ -89,11 +90,6 @@ def _listing(
     *names: str, help: str, formats: Sequence[str] = FORMATS
 ) -> Callable[[Function], Function]:
     """Return the options for a listing that the option of these names writes to a file."""
-
-    def place(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
-        if path is not None:
-            write_to(ctx, path, ctx.params.get("output_format"), formats=formats)
-
     return options(
         format_option(
             "Output format; parquet needs the extra lshdb[parquet]. A "
@@ -111,8 +107,8 @@ def _listing(
             *names,
             metavar="FILE",
             expose_value=False,
-            callback=place,
-            shell_complete=completed("file"),
+            callback=functools.partial(write_to, formats=formats),
+            shell_complete=complete_files,
             help=help,
         ),
     )

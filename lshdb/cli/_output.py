@@ -123,19 +123,21 @@ def is_quiet() -> bool:
 
 
 def write_to(
-    ctx: click.Context, path: str, output_format: str | None, *, formats: Sequence[str] = FORMATS
+    ctx: click.Context,
+    _param: click.Parameter | None,
+    path: str | None,
+    *,
+    formats: Sequence[str] = FORMATS,
 ) -> None:
     """Write listings to a file instead of standard output; - is standard output.
 
     Parameters
     ----------
     ctx : click.Context
-        Its end closes the file.
-    path : str
+        Its end closes the file. Its ``output_format`` is the format that is asked for by name.
+    path : str or None
         An ending such as ``.csv`` says the format, and one such as ``.gz`` after it how to
         compress.
-    output_format : str or None
-        The format that is asked for by name.
     formats : sequence of str
         Those that can be written; ``html`` may be one.
 
@@ -146,6 +148,8 @@ def write_to(
     LshdbError, OSError
         No file can be written there.
     """
+    if path is None:
+        return
     ctx.meta[_NAMED] = path
     # Opened by its name, a file that the shell opened would begin anew.
     if path in _STANDARD_OUTPUT:
@@ -156,7 +160,7 @@ def write_to(
         check_file_place(path, overwrite=True)
         if os.path.exists(os.path.join(os.path.dirname(path), "index.toml")):
             raise click.UsageError(f"{path} is inside an index; name a file elsewhere", ctx)
-    _check_endings(ctx, path, output_format, formats)
+    _check_endings(ctx, path, ctx.params.get("output_format"), formats)
     ctx.meta[_TO] = path
 
 

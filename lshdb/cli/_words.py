@@ -81,7 +81,7 @@ def _stop_words_in_words(params: IndexParams) -> str:
 
 
 def element_in_words(params: IndexParams) -> str:
-    """Name the element of which a body needs at least one."""
+    """Name the element; a body without any is compared with nothing."""
     return "bit that is set" if params.kind.is_dense else UNIT_NAMES[params.unit]
 
 

@@ -18,7 +18,7 @@ import click
 from lshdb import AddResult, InputError, read_documents
 from lshdb.arguments import OnConflictOfAdd
 from lshdb.cli._cells import harmless
-from lshdb.cli._command import Argument, completed
+from lshdb.cli._command import Argument, complete_files
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import (
     add_watched,
@@ -66,7 +66,7 @@ _SOURCE_WIDTH = 200
     required=True,
     cls=Argument,
     missing="files, folders, patterns or URLs to add, or - for standard input",
-    shell_complete=completed("file"),
+    shell_complete=complete_files,
 )
 @input_options
 @folder_options

@@ -11,7 +11,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Linkage
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_files
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -32,7 +32,7 @@ COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 
 @click.command("contract", cls=Command)
 @index_argument
-@click.argument("edges", metavar="EDGES", shell_complete=completed("file"))
+@click.argument("edges", metavar="EDGES", shell_complete=complete_files)
 @click.option(
     "--repeat",
     is_flag=True,

@@ -191,7 +191,7 @@ def command(
         paths = (index_path, *paths)
     _check_usage(paths, output, filtered, has_index, only, output_format)
     if output is not None and filtered is not None:
-        write_to(ctx, output, None, formats=("jsonl",))
+        write_to(ctx, None, output, formats=("jsonl",))
     making = parameters | {"workers": workers, "index": kept_index}
     making |= {name: reading[name] for name in ("text_field", "vector_field")}
     if has_index:

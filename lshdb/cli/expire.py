@@ -54,7 +54,7 @@ def command(
 
 
 def _moment(not_seen_since: str | None, older_than: str) -> datetime:
-    """Return the moment that one of the two options means."""
+    """Return the moment that the option names: a date, or a time ago."""
     try:
         if not_seen_since is not None:
             form = "a date such as 2026-01-31 or 2026-01-31T12:00:00"

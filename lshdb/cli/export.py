@@ -6,7 +6,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import TableFormat
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_folders
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
@@ -21,7 +21,7 @@ __all__ = ["command"]
     "--output",
     required=True,
     metavar="DIR",
-    shell_complete=completed("dir"),
+    shell_complete=complete_folders,
     help="The folder to write: a new one, or an empty one that is there.",
 )
 @click.option(

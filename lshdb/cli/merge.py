@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import OnConflict
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_folders
 from lshdb.cli._documents_in import committing, summary
 from lshdb.cli._options import Command, conflict_option, lock_option
 from lshdb.cli._output import note
@@ -17,9 +17,9 @@ __all__ = ["command"]
 
 
 @click.command("merge", cls=Command)
-@click.argument("index_path", metavar="INTO", shell_complete=completed("dir"))
+@click.argument("index_path", metavar="INTO", shell_complete=complete_folders)
 @click.argument(
-    "paths", metavar="FROM...", nargs=-1, required=True, shell_complete=completed("dir")
+    "paths", metavar="FROM...", nargs=-1, required=True, shell_complete=complete_folders
 )
 @conflict_option()
 @lock_option

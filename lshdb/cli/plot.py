@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_files
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
@@ -29,7 +29,7 @@ _TAKES = {"threshold": ("similarity", "clusters", "recall"), "sample": ("recall"
     "--output",
     required=True,
     metavar="FILE",
-    shell_complete=completed("file"),
+    shell_complete=complete_files,
     help="A name that ends in .svg, .png or .pdf.",
 )
 @click.option(

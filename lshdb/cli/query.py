@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Measure, Verify
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_files
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._keys import document_key
@@ -67,7 +67,7 @@ def _top(value: str) -> int | None:
 
 @click.command("query", cls=Command)
 @index_argument
-@click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=completed("file"))
+@click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=complete_files)
 @click.option("--text", metavar="TEXT", help="Query this text.")
 @vector_option("Query this vector")
 @click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")
@@ -178,7 +178,8 @@ def command(
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
         require_body(index, text=text, vector=vector)
-        key = document_key(index, key)
+        if key is not None:
+            key = document_key(index, key)
         if index.params.window is not None:
             from lshdb.cli._passages import refuse_options
 
@@ -246,7 +247,7 @@ def command(
                 ),
                 output_format,
             )
-        effort.say(is_empty=not len(index))
+        effort.say(index)
         if ballot is not None:
             ballot.say()
     _say_rejected(ctx, rejections)
@@ -338,15 +339,12 @@ class _Effort:
                 self._short += hits.recall is not None and hits.recall < self._recall
                 self._least = min(self._least, 1.0 if hits.recall is None else hits.recall)
 
-    def say(self, *, is_empty: bool) -> None:
-        """Note unanswered queries, hits that were left out, and recall that was not reached.
-
-        Parameters
-        ----------
-        is_empty : bool
-            Whether the index has no document.
-        """
-        self._say_unanswered(is_empty=is_empty)
+    def say(self, index: Index) -> None:
+        """Note unanswered queries, hits that were left out, and recall that was not reached."""
+        if not self._queries:
+            note("the input has no query")
+        elif self._unanswered:
+            self._say_unanswered(index)
         if self._truncated and self._queries == 1 and self._is_part:
             more = counted(self._left_out, "more document contains", "more documents contain")
             note(f"{more} that much of it, left out by --top {self._top}; --top all lists all")
@@ -382,15 +380,13 @@ class _Effort:
                 "signatures show are not listed, so what recall was reached is not known"
             )
 
-    def _say_unanswered(self, *, is_empty: bool) -> None:
-        if not self._queries:
-            note("the input has no query")
-        elif is_empty:
+    def _say_unanswered(self, index: Index) -> None:
+        if not len(index):
             note("the index is empty, so nothing is similar; lshdb add fills it")
-        elif self._unanswered and self._queries == 1:
+        elif self._queries == 1:
             what = "contains that much of it" if self._is_part else "is that similar"
             note(f"no document {what}")
-        elif self._unanswered:
+        else:
             have = "has" if self._unanswered == 1 else "have"
             note(f"{self._unanswered:,} of {self._queries:,} queries {have} no answer")
 

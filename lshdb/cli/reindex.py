@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._command import completed
+from lshdb.cli._command import complete_folders
 from lshdb.cli._creation_options import creation_options_as_before, given_parameters
 from lshdb.cli._documents_in import summary
 from lshdb.cli._long_work import TaskProgress
@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 @click.command("reindex", cls=Command)
 @index_argument
-@click.argument("path", metavar="NEW", shell_complete=completed("dir"))
+@click.argument("path", metavar="NEW", shell_complete=complete_folders)
 @workers_option
 @creation_options_as_before
 def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:

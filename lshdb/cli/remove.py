@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Argument, Command, completed
+from lshdb.cli._command import Argument, Command, complete_folders
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
 from lshdb.documents.document import MAX_KEY_BYTES
@@ -32,7 +32,7 @@ _KEPT = re.compile(rb'"decision":\s*"keep"')
     metavar="INDEX",
     cls=Argument,
     missing="the folder of an index, such as news.lshdb",
-    shell_complete=completed("dir"),
+    shell_complete=complete_folders,
 )
 @click.argument(
     "keys",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lshdb import Advice, Index, IndexEstimate, advise, aims, estimate, read_documents, read_labels
-from lshdb.cli._command import completed, is_index, options
+from lshdb.cli._command import complete_files, is_index, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
@@ -35,7 +35,7 @@ __all__ = ["command"]
 
 
 @click.command("tune", cls=Command)
-@click.argument("files", metavar="[FILE...|INDEX]", nargs=-1, shell_complete=completed("file"))
+@click.argument("files", metavar="[FILE...|INDEX]", nargs=-1, shell_complete=complete_files)
 @click.option(
     "--aim",
     type=click.Choice([*aims()]),
@@ -46,7 +46,7 @@ __all__ = ["command"]
 @click.option(
     "--labels",
     metavar="FILE",
-    shell_complete=completed("file"),
+    shell_complete=complete_files,
     help="Lines of KEY1, KEY2 and yes or no, with tabs between; propose the threshold that agrees "
     "best with them. lshdb report saves such a file.",
 )
@@ -74,7 +74,7 @@ __all__ = ["command"]
     "--plot",
     "picture",
     metavar="FILE",
-    shell_complete=completed("file"),
+    shell_complete=complete_files,
     help="Also draw the pairs of texts by similarity, or without texts the S-curve; FILE ends in "
     ".svg, .png or .pdf and is replaced.",
 )

@@ -302,7 +302,7 @@ class _Ranked:
         return cls(units, since, ids, speakers, ranks, order, counts, is_old)
 
     def choose(self, edges: Edges, best: float) -> tuple[Decisions, Ids]:
-        """Choose by these edges; also return the units of which every document is dropped."""
+        """Choose by these edges; also return the units whose documents are all dropped."""
         units, ids = self.units, self.ids
         if self.is_old is None:
             _, chosen, pairs = represent(self.order, edges.left, edges.right)

@@ -99,7 +99,7 @@ class Ahead:
         return self._threads.is_idle
 
     def begin(self, bodies: list[Any], *, are_plain: bool) -> BatchPart:
-        """Begin to work on the bodies of some documents; those of plain blocks need no look."""
+        """Begin to work on the bodies of some documents; in a plain block, all are texts."""
         is_plain = (are_plain and self._family.takes_texts) or all(map(self._is_plain, bodies))
         work: Callable[[list[Any]], tuple[HashedBodies, SignedTexts | None]]
         if self.expects_new:
@@ -109,7 +109,7 @@ class Ahead:
         return BatchPart(len(bodies), self._threads.submit(work, bodies))
 
     def complete(self, batch: Batch, parts: list[BatchPart]) -> None:
-        """Fill the columns of a batch that follow from its bodies, all of which are in parts.
+        """Fill the columns of a batch that follow from its bodies, once all of these are in parts.
 
         Bodies are let go of where nothing more is needed of them; so are the parts.
         """

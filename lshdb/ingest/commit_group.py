@@ -112,7 +112,7 @@ class NewPostings:
     def cut(
         self, rows: NDArray[np.uint16], digests: list[bytes]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
-        """Return the bucket keys of rows, a band a row, and those of their contents sorted.
+        """Return the bucket keys of rows, a band a row, and the sorted keys of their contents.
 
         Any thread may do so.
         """

@@ -474,7 +474,7 @@ class AddRun:
     def _classify(
         self, snapshot: Snapshot, source: BatchSource, batch: Batch, add_id: int | None
     ) -> _Classified:
-        """Sort a batch into what is to be written and what is unchanged."""
+        """Divide a batch into documents to write and unchanged ones."""
         classified = _Classified()
         places: Sequence[int] = range(len(batch.keys))
         if batch.cut:

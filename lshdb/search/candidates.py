@@ -77,7 +77,7 @@ class SomeRows(Protocol):
         """Return the rows of some signatures."""
 
     def among(self, numbers: Ids) -> tuple[NDArray[np.uint16], Ids]:
-        """Return rows, and where in them those of some signatures are."""
+        """Return rows, and the place of each signature's row among them."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Buckets of any sizes; of each two members of one, one of which is marked, a candidate pair.
+    """Buckets of any sizes: two members of a bucket are a candidate pair if one of them is marked.
 
     Attributes
     ----------

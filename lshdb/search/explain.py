@@ -278,7 +278,7 @@ def _elements(
 def _split(
     left: list[str], right: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Split elements into those of both, of the left only, of the right only, with counts."""
+    """Split elements, with their counts, into common ones, left ones and right ones."""
     counts1, counts2 = Counter(left), Counter(right)
     shared, only1, only2 = (
         tuple(counts.elements())

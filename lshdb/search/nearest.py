@@ -268,7 +268,7 @@ class NearestSearch:
         )
 
     def _among_all_texts(self, searches: Sequence[_Search]) -> list[NearestHits]:
-        """Answer queries of which signatures do not find enough by comparing all texts."""
+        """Compare all texts for queries whose answers by signatures are too few."""
         if self._all_texts is None:
             self._all_texts = AllTextsSearch(
                 self._snapshot, self._family, top=self._top, threshold=self._asked_threshold,
@@ -375,7 +375,7 @@ class NearestSearch:
         self._compare(best, point, candidates[order], shares, self._least_share)
 
     def _least_share(self, worst: float) -> float:
-        """Return the share of equal slots that a candidate needs, of which hardly any is lost."""
+        """Return the share of equal slots that a candidate needs; hardly any answer has fewer."""
         return least_share(self._params, self._method, worst)
 
     def _compare(
@@ -454,7 +454,7 @@ class NearestSearch:
     def _take(
         self, best: _Best, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
     ) -> None:
-        """Take those of some candidates that are now among the nearest."""
+        """Take the candidates that are now among the nearest."""
         if not len(candidates):
             return
         if self._method == "exact":

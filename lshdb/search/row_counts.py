@@ -56,7 +56,7 @@ class RowCounts:
 
     @property
     def most_queries(self) -> int:
-        """Queries that one pass may have."""
+        """How many queries one pass takes at most."""
         return max(1, _COUNT_BYTES // (2 * max(1, len(self._rows))))
 
     def of(self, queries: NDArray[np.uint16]) -> NDArray[np.uint16]:

@@ -144,7 +144,7 @@ def run_sql(
 
 
 def _tables(reader: GuardedReader, error: Exception, database: Database) -> str:
-    """Return a hint that names the tables and views, if the error is that one is not there."""
+    """Return a hint that names tables and views, if the statement names one that does not exist."""
     lacking = None
     with contextlib.suppress(TimedOut, *database.driver_errors):
         lacking = reader.lacking(error)

@@ -69,7 +69,7 @@ _LINES = "ignorable-nfkc-casefold-lines"
 
 
 class ShingleParams(Protocol):
-    """The parameters that say which shingles a text has; those of an index are such."""
+    """The parameters that say which shingles a text has; an index's parameters have them."""
 
     @property
     def unit(self) -> str: ...

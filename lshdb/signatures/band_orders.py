@@ -114,7 +114,7 @@ class BandOrders:
         return planes
 
     def keys_of(self, rows: NDArray[np.uint16], content_hashes: list[bytes]) -> NDArray[np.int64]:
-        """Return the bucket keys of rows, each of which has a content; as :meth:`keys` does."""
+        """Return bucket keys as :meth:`keys` does, for rows that all have a content."""
         keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
         keys[:, :-1] = bucket_keys(rows, **self._cut)
         keys[:, -1] = content_keys(content_hashes)

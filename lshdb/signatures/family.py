@@ -231,7 +231,7 @@ class Family(ABC):
         return query.point
 
     def rows_of(self, queries: Sequence[SignedQuery]) -> NDArray[np.uint16]:
-        """Return the rows of queries, none of which is empty."""
+        """Return the rows of queries; each query has a row."""
         rows = np.frombuffer(b"".join([query.row for query in queries]), dtype="<u2")
         return rows.reshape(len(queries), self.params.row_words)
 

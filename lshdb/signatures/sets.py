@@ -364,7 +364,7 @@ def compare_sets(
 def compare_contents(
     left: Content, right: Content, *, unit: str, k: int, bag: bool
 ) -> tuple[int, int, int]:
-    """Count the shingles that two canonical contents share, and those of each.
+    """Count the shingles of two canonical contents, and the common ones.
 
     O(both texts). Their Jaccard similarity is common / (left + right - common).
     """

@@ -38,7 +38,7 @@ from lshdb.storage.orders.freezing import SortedRows, clear_orders, freeze_rows
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.orders.order_file import Banding, OrderName
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
+from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
@@ -328,7 +328,7 @@ class Store:
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
             There is no index, it has another format, or its parts do not fit together.
         """
-        directory = IndexDirectory(utf8_path(Path(path)))
+        directory = IndexDirectory(Path(path))
         description = directory.read_description()
         if description.format != FORMAT:  # an upgrade may have been killed after its commit
             description = directory.read_next_description() or description
