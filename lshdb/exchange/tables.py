@@ -215,7 +215,6 @@ def _read_json(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
 _GROUP_ROWS = 10_000
 _GROUP_CHARACTERS = 32 * 2**20
 _BATCH_ROWS = 1_000
-_BATCH_POSTINGS = 65_536
 
 
 def _arrow() -> tuple[Any, Any]:

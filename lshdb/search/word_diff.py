@@ -41,7 +41,6 @@ from lshdb.signatures.family import Family
 from lshdb.storage.transactions.store import Store
 
 __all__ = [
-    "DIFF_KINDS",
     "LEAST_MOVED",
     "DiffPart",
     "TextDiff",
@@ -49,9 +48,6 @@ __all__ = [
     "diff_texts",
     "readable_text",
 ]
-
-DIFF_KINDS = ("same", "deleted", "inserted", "moved-from", "moved-to")
-"""Every kind of a part."""
 
 LEAST_MOVED = 6
 """Words of the shortest passage that counts as moved."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +18,7 @@ from alembic.script import ScriptDirectory
 
 import lshdb.storage.dialects.sqlite
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
-from lshdb.storage.dialects.sqlite.trust import Objects, own_objects
+from lshdb.storage.dialects.sqlite.trust import Objects, words_of
 from lshdb.storage.tables import migrations
 
 NEW_SCHEMA = Path(lshdb.storage.dialects.sqlite.__file__).with_name("new_schema.py")
@@ -35,6 +36,11 @@ from __future__ import annotations
 __all__ = ["STATEMENTS"]
 
 '''
+
+
+def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
+    """Objects by name, with the words of their statements."""
+    return {name.lower(): (kind, words_of(sql)) for kind, name, sql in rows if sql is not None}
 
 
 def made_by_migrations(revision: str) -> Objects:

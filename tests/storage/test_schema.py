@@ -15,12 +15,13 @@ from lshdb import FormatError, Index, IndexNotFoundError
 from lshdb.params.metrics import METRICS
 from lshdb.storage.dialects import Database, DatabasePlace, database_of
 from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
-from lshdb.storage.dialects.sqlite.trust import _band_objects, own_objects
+from lshdb.storage.dialects.sqlite.trust import _band_objects
 from lshdb.storage.tables import migrations
 from lshdb.storage.tables.band_schema import make_bands
 from tests.conftest import family_corpus
 from tests.golden.make_index_families import SETTINGS, make_bodies
 from tests.postgres import PostgresUrl, fresh_schema
+from tests.storage.freeze_schemas import own_objects
 
 Make = Callable[[], Path]
 CHECKOUT = Path(__file__).parents[2]

@@ -120,11 +120,6 @@ class Connection(sqlite3.Connection):
             return self.path == path
         return self._identity == _identity(path)
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it was opened by the parent of this process."""
-        return not self._process.is_this
-
     def rollback(self) -> None:
         """End the transaction."""
         if self._process.is_this and self.in_transaction:

@@ -32,7 +32,6 @@ __all__ = [
     "REVISION_TABLE",
     "Objects",
     "foreign_object",
-    "own_objects",
     "words_of",
 ]
 
@@ -112,11 +111,6 @@ def _band_objects(bands: int) -> Objects:
         name: (kind.lower(), words_of(f"CREATE {kind} {statement}"))
         for name, (kind, statement) in statements.items()
     }
-
-
-def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
-    """Return objects by name, with the words of their statements."""
-    return {name.lower(): (kind, words_of(sql)) for kind, name, sql in rows if sql is not None}
 
 
 def foreign_object(
