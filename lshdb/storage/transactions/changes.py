@@ -25,6 +25,8 @@ from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, exten
 from lshdb.storage.rows.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.tables.bodies import BodyCodec, hash_body, train_dictionary
 from lshdb.storage.tables.records import (
+    BATCH_COLUMNS,
+    DOCUMENT_COLUMNS,
     StoredDocument,
     row_checksum,
     verified_row,
@@ -170,10 +172,8 @@ class WriteTransaction:
             The columns of the table in order, with a value a row. The doc_ids begin at
             ``snapshot.next_doc_id``.
         """
-        from lshdb.storage.tables.schema import document
-
         if len(columns[0]):
-            self.session.insert_columns(document.name, document.columns.keys(), columns)
+            self.session.insert_columns("document", DOCUMENT_COLUMNS.split(", "), columns)
             self.number_documents_from(self.snapshot.next_doc_id + len(columns[0]))
 
     def number_documents_from(self, doc_id: int) -> None:
@@ -183,10 +183,8 @@ class WriteTransaction:
 
     def replace_documents(self, columns: Sequence[Sequence[Any]]) -> None:
         """Update rows of ``document`` by ``doc_id``; columns as for :meth:`insert_documents`."""
-        from lshdb.storage.tables.schema import document
-
         if len(columns[0]):
-            assignments = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
+            assignments = ", ".join(f"{name} = ?" for name in DOCUMENT_COLUMNS.split(", ")[1:])
             doc_ids, *columns_after = columns
             self.session.execute_many(
                 f"UPDATE document SET {assignments} WHERE doc_id = ?",
@@ -303,14 +301,12 @@ class WriteTransaction:
 
     def put_bodies(self, columns: Sequence[Sequence[Any]], *, replaced: Sequence[int] = ()) -> None:
         """Insert columns of ``content`` (doc_id, form, body); rows of ``replaced`` go first."""
-        from lshdb.storage.tables.schema import content
-
         if replaced:
             self.execute(
                 f"DELETE FROM content WHERE {self.session.in_list('doc_id')}",
                 (self.session.encode_list(replaced),),
             )
-        self.session.insert_columns(content.name, content.columns.keys(), columns)
+        self.session.insert_columns("content", ("doc_id", "form", "body"), columns)
 
     def fit_bodies(
         self, frames: Sequence[bytes], n_chars: Sequence[int], codec: BodyCodec
@@ -371,12 +367,10 @@ class WriteTransaction:
 
         Without ``add_id`` it is the first of its add. Returns its number.
         """
-        from lshdb.storage.tables.schema import batch
-
         last = self.snapshot.last_batch()
         batch_id = last.batch_id + 1 if last else 1
         row = {
-            **{column.name: 0 for column in batch.columns if column.name.startswith("n_")},
+            **{name: 0 for name in BATCH_COLUMNS.split(", ") if name.startswith("n_")},
             "batch_id": batch_id,
             "add_id": batch_id if add_id is None else add_id,
             "started_at": started_at,
@@ -384,16 +378,16 @@ class WriteTransaction:
             "source": source.encode(errors="backslashreplace").decode(),  # may name a path
             "unicode_version": unicodedata.unidata_version,
         }
-        self.session.insert_rows(batch.name, list(row), [list(row.values())])
+        self.session.insert_rows("batch", list(row), [list(row.values())])
         self.batch_id = batch_id
         return batch_id
 
     def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
         """Complete the row of ``batch`` with counts and the time of its end."""
-        from lshdb.storage.tables.schema import batch
-
-        chosen = batch.update().where(batch.c.batch_id == batch_id)
-        self._connection.execute(chosen.values(**values))
+        assignments = ", ".join(f"{name} = ?" for name in values)
+        self.execute(
+            f"UPDATE batch SET {assignments} WHERE batch_id = ?", (*values.values(), batch_id)
+        )
         self._seal("batch", f"batch_id = {batch_id:d}")
 
     def seal(self) -> bool:
@@ -426,10 +420,7 @@ class WriteTransaction:
 
 def load_batches(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:
     """Insert rows of ``batch``, all columns except the checksum."""
-    from lshdb.storage.tables.schema import batch
-
-    names = batch.columns.keys()
-    transaction.session.insert_rows(batch.name, names, with_checksums(rows))
+    transaction.session.insert_rows("batch", BATCH_COLUMNS.split(", "), with_checksums(rows))
 
 
 def load_documents(
