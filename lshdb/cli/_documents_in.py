@@ -179,8 +179,8 @@ def add_watched(
         if not is_quiet():
             progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
 
-    def add() -> AddResult:
-        try:
+    try:
+        with progress:
             return index.add(
                 watched,
                 on_conflict=on_conflict,
@@ -193,12 +193,8 @@ def add_watched(
                 on_commit=progress.committed,
                 on_wait=say_waiting,
             )
-        except AllRejectedError as error:  # each was reported, and the exit code says so
-            return error.result
-
-    try:
-        with progress:
-            return add()
+    except AllRejectedError as error:  # each was reported, and the exit code says so
+        return error.result
     except KeyboardInterrupt as error:
         if not stays:
             raise
