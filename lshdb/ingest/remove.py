@@ -86,8 +86,8 @@ def expire_documents(
     if n_later:
         warn_caller(
             LshdbWarning(
-                f"{n_later:,} documents are as if they had last come in later than now, by a clock "
-                "that was ahead, and stay: lshdb check --mend-times dates them"
+                "documents that are dated later than now, by a clock that was ahead, stay: "
+                f"{n_later:,}; lshdb check --mend-times dates them"
             )
         )
     if dry_run:

@@ -113,6 +113,26 @@ def test_the_hint_gives_the_index_files_of_its_own(path: Path, other: Path) -> N
     assert bytes_of(snapshot) == before
 
 
+@pytest.mark.sqlite("about a file of SQLite")
+def test_the_hint_for_a_database_outside_the_index(tmp_path: Path) -> None:
+    database = tmp_path / "my databases" / "news.db"
+    database.parent.mkdir()
+    with Index.create(tmp_path / "x.lshdb", database=f"sqlite:///{database}") as index:
+        index.add(FIRST)
+    path, before = tmp_path / "x.lshdb", database.read_bytes()
+    link_all(path)
+    os.link(database, tmp_path / "linked.db")
+    with Index.open(path) as index, pytest.raises(ReadOnlyError, match=r"news\.db") as caught:
+        index.add(LATER)
+    assert caught.value.hint is not None
+    command = caught.value.hint.split(": ", 1)[1].split("; make")[0]
+    subprocess.run(["sh", "-c", command], check=True)
+    with Index.open(path) as index:
+        index.add(LATER)
+        assert index.check() == []
+    assert (tmp_path / "linked.db").read_bytes() == before
+
+
 def test_links_that_come_during_an_add(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next commit of the add is refused; what was committed before them is in both."""
     set_sizes(monkeypatch, batch_documents=10, first_documents=10, commit_postings=1)

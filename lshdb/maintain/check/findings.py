@@ -99,9 +99,10 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     yield from _later_headers(store, snapshot)
     linked = store.directory.linked_files(store.database)
     if linked:
+        names = ", ".join(path.name for path in linked)
         yield (
-            f"another directory has hard links to {', '.join(linked)}: no command changes the "
-            "index, for the copy there would change as well"
+            f"another directory has hard links to {names}: no command changes the index, for the "
+            "copy there would change as well"
         )
     yield from _later_than_now(snapshot, quick=quick)
     own = {store.directory.description.name, store.directory.lock.name}

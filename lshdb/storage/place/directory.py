@@ -166,8 +166,8 @@ class IndexDirectory:
                 hint="give a path outside it",
             )
 
-    def linked_files(self, database: Database) -> list[str]:
-        """Return the names of files that a writer changes in place, and that have other names too.
+    def linked_files(self, database: Database) -> list[Path]:
+        """Return the files that a writer changes in place, and that have other names too.
 
         Such names are hard links, as ``cp -al``, rsnapshot and programs that unite equal files make
         them: what is written to the index would change the other copy.
@@ -177,7 +177,7 @@ class IndexDirectory:
         for path in (*database.files, *paths):
             with contextlib.suppress(OSError):
                 if os.stat(path).st_nlink > 1:
-                    linked.append(path.name)
+                    linked.append(path)
         return sorted(linked)
 
     def refuse_linked(self, database: Database) -> None:
@@ -187,13 +187,18 @@ class IndexDirectory:
             import shlex
 
             here = shlex.quote(str(self.path))
+            way = f"cp -a {here} {here}.own && mv {here} {here}.linked && mv {here}.own {here}"
+            if any(path.parent != self.path for path in linked):  # a database elsewhere
+                files = [shlex.quote(str(path)) for path in linked]
+                way = " && ".join(
+                    f"cp -a {file} {file}.own && mv {file}.own {file}" for file in files
+                )
             raise ReadOnlyError(
-                f"the index {self.path} may not be changed: {', '.join(linked)} "
+                f"the index {self.path} may not be changed: "
+                f"{', '.join(path.name for path in linked)} "
                 f"{'has' if len(linked) == 1 else 'have'} hard links elsewhere (cp -al), and that "
                 "copy would change as well",
-                hint="give this index files of its own: "
-                f"cp -a {here} {here}.own && mv {here} {here}.linked && mv {here}.own {here}; "
-                "make later copies by lshdb copy",
+                hint=f"give this index files of its own: {way}; make later copies by lshdb copy",
             )
 
     def write_description(self, description: Description, *, is_next: bool = False) -> None:
