@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 from lshdb.arrays import np
@@ -164,9 +164,20 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in pattern.finditer(text)]
 
 
+_PLAIN = 0x3000
+"""Of code points below, nearly all stand for themselves in most texts."""
+_NO_WORD, _BY_PATTERN = 0, 2
+
+
 @functools.cache
-def _is_ascii_word() -> NDArray[np.bool_]:
-    return np.array([_word(is_ascii=True).match(chr(point)) is not None for point in range(128)])
+def _classes() -> NDArray[np.uint8]:
+    """Return by code point whether it is in a word, or what is around it says that; takes 3 ms."""
+    word = _word(is_ascii=False, is_raw=True)
+    classes = np.array([word.match(chr(point)) is not None for point in range(_PLAIN)], np.uint8)
+    for ranges in (SPACELESS_RANGES, MARK_RANGES, IGNORABLE_RANGES):
+        for first, last in ranges:
+            classes[first : last + 1] = _BY_PATTERN
+    return classes
 
 
 def cut_words(text: str) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
@@ -180,12 +191,20 @@ def cut_words(text: str) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64
     -------
     words : list of str
     starts, ends : ndarray of int64, shape (n,)
-        O(n), .1 us a word of ASCII text, and 1 us of another.
+        O(n), .2 us a word of most texts, and 1 us of one with marks, ignorable characters, or
+        scripts without spaces.
     """
     if text.isascii():
-        is_word = _is_ascii_word()[np.frombuffer(text.encode(), np.uint8)]
-        edges = np.flatnonzero(np.diff(is_word, prepend=False, append=False))
-        return _word(is_ascii=True).findall(text), edges[::2].copy(), edges[1::2].copy()
+        points: NDArray[Any] = np.frombuffer(text.encode(), np.uint8)
+    else:
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    if text.isascii() or points.max() < _PLAIN:
+        classes = _classes()[points]
+        if not (classes == _BY_PATTERN).any():
+            edges = np.flatnonzero(np.diff(classes, prepend=_NO_WORD, append=_NO_WORD))
+            starts, ends = edges[::2].copy(), edges[1::2].copy()
+            places = zip(starts.tolist(), ends.tolist(), strict=True)
+            return [text[start:end] for start, end in places], starts, ends
     spans = word_spans(text)
     starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
     return [text[start:end] for start, end in spans], starts.copy(), ends.copy()

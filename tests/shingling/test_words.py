@@ -168,7 +168,12 @@ def test_no_ignorable_character_cuts_a_word_of_a_text_as_it_was_given(
 
 
 @settings(deadline=None)
-@given(st.text() | st.text(alphabet="ab_1 .-\n\x00\x7f"))
+@given(
+    st.text()
+    | st.text(alphabet="ab_1 .-\n\x00\x7f")
+    | st.text(alphabet="a \u00e9\u00a7\u201c\u0416")
+    | st.text(alphabet="a \u00e9\u00ad\u0301\u200d\u0e01\u4e2d\ud800")
+)
 def test_words_are_cut_where_their_spans_are(text: str) -> None:
     words, starts, ends = cut_words(text)
     spans = word_spans(text)
