@@ -21,6 +21,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lshdb.files.rights import create_file
+
 __all__ = [
     "UnfitFileError",
     "foreign_names",
@@ -132,17 +134,18 @@ def open_file(
 
 
 @contextlib.contextmanager
-def new_file(path: Path) -> Iterator[int]:
+def new_file(path: Path, *, model: Path) -> Iterator[int]:
     """Make a file that has its own name only for the block, unless it gets another; yield it.
 
     Whatever is at the path is removed first: what a killed process left there, or a link.
+    The file has the rights of the model, or of the directory; see :func:`create_file`.
 
     Raises
     ------
     OSError
     """
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = create_file(path, model=model)
     try:
         yield descriptor
     finally:

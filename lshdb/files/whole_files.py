@@ -26,6 +26,7 @@ from lshdb.arguments import printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.own_files import UnfitFileError, open_file, refuse_unfit
+from lshdb.files.rights import take_rights
 
 __all__ = [
     "STDOUT",
@@ -208,8 +209,8 @@ def _packed(file: IO[bytes], compression: str) -> Any:
 
 def _move(aside: str, target: str, path: str, *, overwrite: bool) -> None:
     if overwrite:
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(aside, os.stat(target).st_mode & 0o777)
+        if os.path.exists(target):
+            take_rights(Path(aside), Path(target))
         os.replace(aside, target)
         return
     try:

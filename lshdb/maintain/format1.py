@@ -29,6 +29,7 @@ import orjson
 
 from lshdb.errors import DamageError, FormatError, LshdbError, write_hint
 from lshdb.files.descriptors import sync_directory
+from lshdb.files.rights import take_rights
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.reindex import StoredText, add_stored
 from lshdb.maintain.copy import at_rest, transfer_rows
@@ -153,7 +154,8 @@ def replace_format_1(
             Description(FORMAT, description.uuid, description.place, old.params.items()),
             is_next=True,
         )
-        for file in following.files:
+        for file, before in zip(following.files, old.generation.files, strict=True):
+            take_rights(aside / file.path.name, before.path)
             os.replace(aside / file.path.name, file.path)
         sync_directory(path)
         drop_tables(connection)

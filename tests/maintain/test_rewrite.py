@@ -192,7 +192,7 @@ def die(*_, **__):
     os.kill(os.getpid(), 9)
 if where == "rows":
     write = row_file.RowFile.write
-    row_file.RowFile.write = lambda *a: (write(*a), die())
+    row_file.RowFile.write = lambda *a, **named: (write(*a, **named), die())
 elif where == "commit":
     changes.WriteTransaction.seal = die
 elif where == "removal":

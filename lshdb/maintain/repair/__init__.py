@@ -39,6 +39,7 @@ from lshdb.errors import (
 )
 from lshdb.files.descriptors import sync_directory
 from lshdb.files.own_files import foreign_names, open_folder
+from lshdb.files.rights import take_rights
 from lshdb.maintain.check import Finding, check_index
 from lshdb.maintain.check.signature_checks import order_findings
 from lshdb.maintain.copy import replace_database
@@ -296,8 +297,10 @@ def _publish(store: Store, rebuilt: Store, old: Generation, lock_timeout: float)
     The new row files are in place and synced before the database names them; the old ones stay
     until nothing names them.
     """
-    for file in old.following().files:
-        os.replace(rebuilt.directory.path / file.path.name, file.path)
+    for file, before in zip(old.following().files, old.files, strict=True):
+        new = rebuilt.directory.path / file.path.name
+        take_rights(new, before.path)
+        os.replace(new, file.path)
     sync_directory(store.directory.path)
     replace_database(store, rebuilt, lock_timeout=lock_timeout)
     for file in old.files:

@@ -18,6 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.files.descriptors import sync_directory, sync_file
+from lshdb.files.rights import create_file
 from lshdb.maintain.repair.evidence import Evidence, Text, sound_rows
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys
@@ -461,6 +462,7 @@ class Quarantine:
 
     def __init__(self, index: Path) -> None:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        self._index = index
         self._place = index.with_name(f"{index.name}.quarantine-{now}.jsonl")
         self._file: IO[bytes] | None = None
         self.keys: list[str] = []
@@ -491,7 +493,8 @@ class Quarantine:
             More fields; bytes are written as hexadecimal digits, None is left out.
         """
         if self._file is None:
-            self._file, self.path = open(self._place, "xb"), self._place  # noqa: SIM115
+            descriptor = create_file(self._place, model=self._index)
+            self._file, self.path = open(descriptor, "wb"), self._place  # noqa: SIM115
         fields = {name: value for name, value in facts.items() if value is not None}
         record = {"id": key, **fields, "reason": reason}
         self._file.write(orjson.dumps(record, default=_as_text) + b"\n")

@@ -34,7 +34,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from lshdb.arrays import np
 from lshdb.files.descriptors import copy_range, read_at, sync_directory, sync_file, write_at
 from lshdb.files.own_files import new_file, open_file
+from lshdb.files.rights import create_file
 from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
+from lshdb.storage.rowfiles.generations import generation_name
 from lshdb.storage.rowfiles.layouts import npy_header
 
 if TYPE_CHECKING:
@@ -325,7 +327,7 @@ class OrderFile:
         OSError
             This file cannot be read, or the other not written.
         """
-        with open(directory / self.path.name, "xb", buffering=0) as copy:
+        with open(create_file(directory / self.path.name), "wb", buffering=0) as copy:
             offset = 0
             while copied := copy_range(self.descriptor, copy.fileno(), offset, _COPY_BYTES):
                 offset += copied
@@ -365,7 +367,8 @@ def write_orders(
     OSError
         The disk is full or failed; there is no such file then.
     """
-    with new_file(directory / NEXT_NAME) as descriptor:
+    rows = directory / generation_name(generation)  # orders show what rows show
+    with new_file(directory / NEXT_NAME, model=rows) as descriptor:
         size = OrderLayout(last - first, banding.n_orders).size
         os.pwrite(descriptor, npy_header("|u1", (size,)), 0)
         fill(descriptor)

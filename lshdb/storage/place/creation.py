@@ -43,6 +43,7 @@ from lshdb.errors import (
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.own_files import OWN_FOLDERS, foreign_names, kind_of, open_folder
 from lshdb.files.process import Process
+from lshdb.files.rights import take_rights
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
 from lshdb.storage.dialects.database_urls import hide_passwords
@@ -138,6 +139,8 @@ class Creation:
                 self._refuse_existing()
                 with contextlib.suppress(FileExistsError):
                     self.aside.mkdir()
+                    if self.path.is_dir():  # an empty one, which this one replaces
+                        take_rights(self.aside, self.path)
                 self.lock.timeout = max(0.0, deadline - time.monotonic())
                 self._take_lock()
             self._refuse_existing()
@@ -159,7 +162,7 @@ class Creation:
             status = os.lstat(self.aside)
             if not stat.S_ISDIR(status.st_mode):
                 raise self._in_the_way(f"it is {kind_of(status.st_mode)}")
-            if status.st_uid != os.geteuid():
+            if status.st_uid not in self._owners():
                 raise self._in_the_way("it belongs to another user")
             names = os.listdir(self.aside)
             if names and "lock" not in names and os.path.samestat(os.lstat(self.aside), status):
@@ -167,6 +170,13 @@ class Creation:
             self.lock.acquire(is_said=False)
         except (FileNotFoundError, IndexNotFoundError):
             return
+
+    def _owners(self) -> set[int]:
+        """Return whose the directory aside may be: this user's, or as an empty one in its place."""
+        owners = {os.geteuid()}
+        with contextlib.suppress(OSError):
+            owners.add(os.lstat(self.path).st_uid)
+        return owners
 
     def _claim(self) -> None:
         """Prove that the directory aside was made here or is empty, and put the mark into it.

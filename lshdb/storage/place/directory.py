@@ -23,6 +23,7 @@ from lshdb.errors import (
 )
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.own_files import open_file
+from lshdb.files.rights import create_file
 from lshdb.storage.dialects.database_urls import DatabasePlace
 
 if TYPE_CHECKING:
@@ -224,7 +225,8 @@ class IndexDirectory:
         path = self.next_description if is_next else self.description
         if is_next:  # a killed writer's; a link in its place is removed, not written through
             path.unlink(missing_ok=True)
-        with open(path, "x", encoding="utf-8") as file:
+        descriptor = create_file(path, model=self.description if is_next else None)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
             file.flush()
             sync_file(file.fileno())

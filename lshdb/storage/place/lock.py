@@ -23,6 +23,7 @@ from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, write_hint
 from lshdb.files.descriptors import sync_file, write_at
 from lshdb.files.own_files import UnfitFileError, open_file
 from lshdb.files.process import Process
+from lshdb.files.rights import create_file
 from lshdb.storage.tables.records import timestamp
 
 __all__ = ["WriterLock"]
@@ -84,6 +85,8 @@ class WriterLock:
             The lock file cannot be made or opened, or is not a lock file.
         """
         try:
+            with contextlib.suppress(FileExistsError):
+                os.close(create_file(self.path))
             descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError as error:
             raise IndexNotFoundError(

@@ -44,6 +44,7 @@ __all__ = [
     "Generation",
     "clear_generations",
     "clear_older_format",
+    "generation_name",
     "is_generation",
     "is_settled",
 ]
@@ -106,6 +107,7 @@ class Generation:
             self.vectors = RowFile(directory / f"{layouts[1].kind}s{suffix}", layouts[1])
             self.files.append(self.vectors)
         self.is_recognised = False
+        self._before: Generation | None = None
 
     @property
     def number(self) -> int:
@@ -135,7 +137,10 @@ class Generation:
 
     def following(self) -> Generation:
         """Return the generation after this one, which does not exist yet."""
-        return Generation(self._directory, f"signatures.{self.number + 1}.npy", self._layouts)
+        name = generation_name(self.number + 1)
+        following = Generation(self._directory, name, self._layouts)
+        following._before = self
+        return following
 
     def create(self) -> None:
         """Make empty files; they must not exist."""
@@ -174,7 +179,8 @@ class Generation:
     def write(self, n_rows: int, of_files: Sequence[Iterable[NDArray[Any]]]) -> list[StoredBlock]:
         """Write whole files, one after the other, and make them and their names durable.
 
-        Replaces what lies there already: nothing refers to it.
+        Replaces what lies there already: nothing refers to it. They have the rights of the files
+        before them.
 
         Parameters
         ----------
@@ -192,9 +198,10 @@ class Generation:
             The disk is full or failed.
         """
         written = []
-        for file, rows in zip(self.files, of_files, strict=True):
+        models = [file.path for file in (self._before or self).files]
+        for file, rows, model in zip(self.files, of_files, models, strict=True):
             blocks: list[ChecksumBlock] = []
-            file.write(n_rows, _counted(rows, blocks, file.layout))
+            file.write(n_rows, _counted(rows, blocks, file.layout), model=model)
             written.append(blocks)
         sync_directory(self._directory)
         return block_rows(written)
@@ -207,6 +214,11 @@ def _counted(
     for rows in blocks:
         extend_blocks(counted, rows, layout)
         yield rows
+
+
+def generation_name(number: int) -> str:
+    """Return the name of the signature file of a generation."""
+    return f"signatures.{number}.npy" if number else FIRST_NAME
 
 
 def is_generation(name: object) -> bool:

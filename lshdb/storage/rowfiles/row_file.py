@@ -30,6 +30,7 @@ from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.files.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.files.own_files import open_file
+from lshdb.files.rights import create_file
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 
 if TYPE_CHECKING:
@@ -72,18 +73,22 @@ class RowFile:
     def create(self) -> None:
         """Make an empty file; it must not exist."""
         header = self.layout.header(0)
-        with open(self.path, "xb") as file:
+        with open(create_file(self.path), "wb") as file:
             file.write(header)
             file.flush()
             sync_file(file.fileno())
 
-    def write(self, n_rows: int, blocks: Iterable[NDArray[Any]]) -> None:
+    def write(
+        self, n_rows: int, blocks: Iterable[NDArray[Any]], *, model: Path | None = None
+    ) -> None:
         """Make the file with all its rows, and sync it; replace what lies there.
 
         Parameters
         ----------
         blocks : iterable of ndarray, shape (any, n_columns)
             n_rows rows in all.
+        model : Path, optional
+            The file that this one is written for, with its rights; the directory, if there is none.
 
         Raises
         ------
@@ -91,7 +96,7 @@ class RowFile:
             The disk is full or failed.
         """
         self.path.unlink(missing_ok=True)  # a link in its place is removed, not written through
-        with open(self.path, "xb") as file:
+        with open(create_file(self.path, model=model), "wb") as file:
             file.write(self.layout.header(n_rows))
             for rows in blocks:
                 file.write(self.layout.data(rows))
@@ -388,7 +393,7 @@ class RowFile:
         """
         end = HEADER_BYTES + n_committed * self.row_bytes
         source = self.open()
-        with open(target, "xb", buffering=0) as copy:
+        with open(create_file(target), "wb", buffering=0) as copy:
             copy.write(self.layout.header(n_committed))
             offset = HEADER_BYTES
             while offset < end:

@@ -44,6 +44,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.files.descriptors import sync_file
 from lshdb.files.process import Process
+from lshdb.files.rights import create_file, take_rights
 from lshdb.storage.dialects.base import Database
 
 __all__ = [
@@ -55,8 +56,10 @@ __all__ = [
     "commit_durably",
     "copy_database",
     "empty_log",
+    "make_file",
     "open_for_reading",
     "replace_database",
+    "share_log_files",
 ]
 
 
@@ -203,6 +206,24 @@ def bring_in_log(path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
+def make_file(path: Path) -> None:
+    """Make an empty database with the rights of its directory, unless there is one.
+
+    SQLite would make one that only its owner may write.
+    """
+    with contextlib.suppress(OSError):  # SQLite says what keeps it from being opened
+        os.close(create_file(path))
+
+
+def share_log_files(path: Path) -> None:
+    """Let ``-wal`` and ``-shm`` be used by whoever may use the database.
+
+    SQLite gives them its mode, and as root its owner, but neither its group nor its list.
+    """
+    for file in _log_files(Path(os.path.realpath(path))):
+        take_rights(file, path)
+
+
 def _make_log_files(path: Path) -> None:
     """Make ``-wal`` and ``-shm``, with owner and mode of the database, by reading from it.
 
@@ -213,6 +234,7 @@ def _make_log_files(path: Path) -> None:
     """
     with contextlib.closing(Connection(_uri(str(path)), uri=True)) as connection:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    share_log_files(path)
 
 
 # The file as a whole
@@ -236,6 +258,7 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     sqlite3.Error
         Reading or writing failed; discard what there is of the target.
     """
+    make_file(target)
     with contextlib.closing(_connect(target)) as copy:
         # Nobody sees the copy before it is complete and synced, so it needs no journal.
         copy.execute("PRAGMA journal_mode=OFF")
@@ -315,7 +338,9 @@ def open_for_reading(
     end, is_last = time.monotonic() + _BUSY_SECONDS, False
     while True:
         try:
-            return _configured(Connection, _uri(str(path)), inspect), False
+            connection = _configured(Connection, _uri(str(path)), inspect)
+            share_log_files(path)
+            return connection, False
         except database.driver_errors as error:
             if _is_unfilled(error) and time.monotonic() < end:
                 time.sleep(_PAUSE_SECONDS)  # a user who may write does the writer's work here

@@ -42,8 +42,10 @@ from lshdb.storage.dialects.sqlite.connections import (
     bring_in_log,
     commit_durably,
     empty_log,
+    make_file,
     open_for_reading,
     replace_database,
+    share_log_files,
 )
 from lshdb.storage.dialects.sqlite.connections import (
     Connection as FileConnection,
@@ -202,7 +204,7 @@ class SqliteDatabase(Database):
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            descriptor = os.open(self.path, flags, 0o644)
+            descriptor = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise DatabaseError(
                 f"cannot make the database {self}: {error.strerror}",
@@ -348,6 +350,7 @@ class SqliteDatabase(Database):
         from sqlalchemy.pool import NullPool
 
         self.refuse_unfit()
+        make_file(self.path)
         engine = create_engine(
             URL.create("sqlite", database=str(self)),
             poolclass=NullPool,
@@ -362,6 +365,7 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=WAL")
             commit_durably(connection)
+            share_log_files(self.path)
             connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
             connection.execute(f"PRAGMA wal_autocheckpoint={LOG_KIB * 1024 // PAGE_SIZE}")
             # Looking up what each row refers to costs 2.4 us a document, with the copies of pages
