@@ -7,7 +7,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     ├── ParameterError          a parameter has a value that cannot be used
     ├── IndexNotFoundError      there is no index at that path
     ├── IndexExistsError        something exists at that path already
-    ├── IndexChangedError       another process has banded the index anew since it was opened
+    ├── IndexChangedError       it was banded anew since it was opened, or is another one now
     ├── ParameterMismatchError  the index was made with other parameters than expected
     ├── FormatError             the index has a format or schema this version does not read
     ├── KeyNotFoundError        no document has that key
@@ -145,7 +145,7 @@ class IndexExistsError(LshdbError):
 
 
 class IndexChangedError(LshdbError):
-    """Another process has banded the index anew since it was opened.
+    """Another process has banded the index anew since it was opened, or put another in its place.
 
     An open :class:`lshdb.Index` opens itself again and answers. It raises this only where the index
     changed again meanwhile, or where an iteration that had begun needs the state from before.

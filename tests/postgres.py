@@ -157,7 +157,7 @@ class PostgresServer:
         *,
         primary: PostgresServer | None = None,
     ) -> None:
-        self._account = _account()
+        self._account = process_account()
         source = programs()
         self.directory = _make_directory(for_others=bool(self._account))
         self._keeper = subprocess.Popen(
@@ -254,7 +254,7 @@ class PostgresServer:
             raise ServerError(f"{program} of the tests' PostgreSQL failed: {done.stdout}{said}")
 
 
-def _account() -> dict[str, Any]:
+def process_account() -> dict[str, Any]:
     """Who runs the server, as arguments of ``subprocess``; nothing where that is who runs this."""
     if os.geteuid() != 0:
         return {}

@@ -50,7 +50,7 @@ NUMBERS = {
 greatest possible value; the row of ``state`` gives the latter."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
-State: TypeAlias = tuple[str, int, int, str]
+State: TypeAlias = tuple[str, int, int, str, str]
 """As :meth:`Session.state` gives it."""
 
 
@@ -553,9 +553,9 @@ class Session(ABC):
         Returns
         -------
         tuple or None
-            From the row of ``state``: signature_file, n_signatures, next_doc_id; then how bands are
-            cut, as JSON values with commas: bands, recall, rows, threshold. None if the row is
-            missing.
+            From the row of ``state``: signature_file, n_signatures, next_doc_id, uuid; then how
+            bands are cut, as JSON values with commas: bands, recall, rows, threshold. None if the
+            row is missing.
         """
 
     def may_have_changed(self) -> bool:

@@ -87,6 +87,8 @@ class Snapshot(RowReader):
         Those rows, read on demand.
     vectors : FileRows
         Rows of the vector file, if vectors are stored.
+    uuid : str
+        The index whose state it is.
     banding : str
         The parameters that can change during the life of an index, as stored.
     """
@@ -111,7 +113,7 @@ class Snapshot(RowReader):
         self._open_generation = generation
         self._generation: Generation | None = None
         self._has_signatures: bool | None = None
-        self._file_name, self.n_signatures, self.next_doc_id, self.banding = state
+        self._file_name, self.n_signatures, self.next_doc_id, self.uuid, self.banding = state
 
     @functools.cached_property
     def bands(self) -> BandTable:

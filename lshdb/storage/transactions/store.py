@@ -442,6 +442,24 @@ class Store:
         if not self.directory.next_description.is_dir():  # that is nobody's of ours
             self.directory.next_description.unlink(missing_ok=True)
 
+    def check_uuid(self, uuid: str) -> None:
+        """Compare the index that is read with the one that was opened.
+
+        A schema may have been dropped and filled by another index since, or a connection may lead
+        to another schema than the one that it was made for.
+
+        Raises
+        ------
+        IndexChangedError
+        """
+        is_opened = self._banding is not None
+        if is_opened and uuid != self.uuid and not self._is_damaged:
+            raise IndexChangedError(
+                f"the database {self.database} now holds another index: the one at {self.path} "
+                f"has the uuid {self.uuid}, and that one {uuid}",
+                hint="open the index again; if that is refused, see what has changed the database",
+            )
+
     def check_banding(self, banding: str) -> None:
         """Compare the stored banding with the one read when the index was opened.
 
@@ -538,7 +556,8 @@ class Store:
         self.readers.put_back(reader)
         if answer is None:
             return None
-        file_name, _, _, banding = answer.state
+        file_name, _, _, uuid, banding = answer.state
+        self.check_uuid(uuid)
         self.check_banding(banding)
         # Another generation is checked before it is used.
         if file_name != generation.name:
@@ -603,6 +622,7 @@ class Store:
             snapshot = Snapshot(
                 reader.begin(), self.generation, more=self.reading, orders=self.orders
             )
+            self.check_uuid(snapshot.uuid)
             files = () if self._is_damaged else snapshot.generation.files
             try:
                 for file in files:

@@ -254,6 +254,7 @@ class Writer:
         try:
             self._lock_database()
             transaction = WriteTransaction(self._connection, self._store)
+            self._store.check_uuid(transaction.snapshot.uuid)
             yield transaction
             is_changed = transaction.seal()
         except BaseException:

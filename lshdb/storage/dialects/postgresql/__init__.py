@@ -2,6 +2,7 @@
 
     postgres_database.py   where the schema is, the connections to it, its errors in plain words
     schema_place.py        making the schema, removing it again, and the lock of its one writer
+    server_connection.py   settings of a session, or of each transaction behind a pooler
     postgres_session.py    one open transaction; what can be found wrong in a schema
     postgres_arrays.py     whole numbers to and from the server, as arrays
     postgres_guard.py      statements of the user, their parameters and their results

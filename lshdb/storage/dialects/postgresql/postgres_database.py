@@ -24,7 +24,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,10 @@ from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, 
 from lshdb.storage.dialects.postgresql.schema_place import (
     drop_index,
     make_schema,
-    quoted,
     refuse_unfit,
     take_lock,
 )
+from lshdb.storage.dialects.postgresql.server_connection import ServerConnection, quoted
 from lshdb.storage.tables.stored_columns import BAND_INDEX, band_columns, indexed_columns
 
 if TYPE_CHECKING:
@@ -68,12 +68,16 @@ _LONGEST_NAME = 63
 """Longest name in Postgres, in bytes; the server cuts a longer one without an error."""
 _CONNECT_SECONDS = 10
 """Unless the URL or PGCONNECT_TIMEOUT sets another."""
-_COMMON = "SET search_path TO {schema}, pg_temp; "
-_PLANNING = (
-    "SET jit = off; SET max_parallel_workers_per_gather = 0; "
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
-    "SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
-)
+_PLANNING = {
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+_VACUUMED = ("document", "content", "band", "edge", "cluster_member")
 _MAINTENANCE_MEMORY = "256MB"
 _LOCK_SECONDS = 2
 """A reader who goes on for longer keeps the indexes of bands, and the rewriting slow."""
@@ -88,13 +92,14 @@ _BAND_INDEXES_SQL = (
     "SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
     "WHERE indrelid = to_regclass('band') AND NOT indisprimary"
 )
-_GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
-_READING = f"{_PLANNING}SET default_transaction_read_only = on"
-_WRITING = (
-    f"{_PLANNING}SET synchronous_commit = on; "
-    "SET default_transaction_isolation = 'read committed'; "
-    "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
-)
+_GUARDED = {"default_transaction_read_only": "on", "standard_conforming_strings": "on"}
+_READING = _PLANNING | {"default_transaction_read_only": "on"}
+_WRITING = _PLANNING | {
+    "synchronous_commit": "on",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "6",
+}
 """A writer whose host vanished keeps its lock for two minutes, not for hours."""
 
 
@@ -223,22 +228,25 @@ class PostgresDatabase(Database):
 
     def open_engine(self) -> Engine:
         """Make an SQLAlchemy engine; its connections are made here."""
-        from sqlalchemy import create_engine
+        from sqlalchemy import create_engine, event
         from sqlalchemy.pool import NullPool
 
-        def connect() -> psycopg.Connection[Any]:
+        def connect() -> ServerConnection:
             connection = self._connect("writing", _WRITING)
             connection.autocommit = False
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             return connection
 
         # Closing a connection rolls back what is open, so there is nothing to reset.
-        return create_engine(
+        engine = create_engine(
             "postgresql+psycopg://",
             creator=connect,
             poolclass=NullPool,
             pool_logging_name=pool_log(),
             pool_reset_on_return=None,
         )
+        event.listen(engine, "begin", lambda connection: _driver(connection).open())
+        return engine
 
     def session(self, connection: Connection) -> Session:
         """Return the transaction that a writer's connection has open."""
@@ -317,7 +325,8 @@ class PostgresDatabase(Database):
         driver = _driver(connection)
         driver.autocommit = True
         try:
-            driver.execute("VACUUM (ANALYZE) document, content, band, edge, cluster_member")
+            names = (f"{quoted(self.schema)}.{table}" for table in _VACUUMED)
+            driver.execute(f"VACUUM (ANALYZE) {', '.join(names)}".encode())
         finally:
             driver.autocommit = False
 
@@ -326,7 +335,7 @@ class PostgresDatabase(Database):
         return False
 
     @staticmethod
-    def _analyze_grown(driver: psycopg.Connection[Any], table: str) -> None:
+    def _analyze_grown(driver: ServerConnection, table: str) -> None:
         """Analyze a table that has grown by a tenth in pages since the last time."""
         row = driver.execute(
             "SELECT pg_relation_size(oid) / current_setting('block_size')::int8 > "
@@ -357,18 +366,19 @@ class PostgresDatabase(Database):
     # One connection
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[psycopg.Connection[Any]]:
+    def _looking(self) -> Iterator[ServerConnection]:
         """Open a connection for one look, with errors translated into ours."""
         with contextlib.closing(self._connect("looking", _READING)) as connection:
             try:
+                connection.begin()
                 yield connection
             except psycopg.Error as error:
                 raise self.translation(error) from error
 
-    def _connect(self, what: str, settings: str = "") -> psycopg.Connection[Any]:
+    def _connect(self, what: str, settings: Mapping[str, str]) -> ServerConnection:
         """Open a connection of ours; the server's lists show it as ``what``."""
         try:
-            connection: psycopg.Connection[Any] = psycopg.connect(
+            connection = ServerConnection.connect(
                 self._conninfo,
                 autocommit=True,
                 application_name=f"lshdb {what}, {os.getpid()} on {socket.gethostname()}"[:63],
@@ -383,9 +393,7 @@ class PostgresDatabase(Database):
             ) from error
         try:
             register_arrays(connection)
-            common = _COMMON.format(schema=quoted(self.schema))
-            connection.execute(f"{common}{settings}".encode())
-            connection.prepare_threshold = 2
+            connection.use(self.schema, settings)
         except psycopg.Error as error:
             connection.close()
             raise self.translation(error) from error
@@ -395,7 +403,7 @@ class PostgresDatabase(Database):
 class PostgresReader(Reader):
     """A connection to the schema that can only read."""
 
-    def __init__(self, database: PostgresDatabase, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, database: PostgresDatabase, connection: ServerConnection) -> None:
         self._database = database
         self.connection = connection
 
@@ -405,7 +413,7 @@ class PostgresReader(Reader):
             self._database,
             self.connection,
             is_reader=True,
-            begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            beginning=self.connection.beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         )
 
     def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> BucketContents | None:
@@ -430,12 +438,12 @@ class PostgresReader(Reader):
         self.connection.close()
 
 
-def _driver(connection: Connection) -> psycopg.Connection[Any]:
+def _driver(connection: Connection) -> ServerConnection:
     driver: Any = connection.connection.driver_connection
     return driver  # type: ignore[no-any-return]
 
 
-def _indexed(driver: psycopg.Connection[Any]) -> set[str]:
+def _indexed(driver: ServerConnection) -> set[str]:
     """Return the columns of ``band`` that have an index of ours."""
     return indexed_columns(name for (name,) in driver.execute(_BAND_INDEXES_SQL))
 

@@ -49,6 +49,7 @@ from psycopg.types.string import TextLoader
 
 from lshdb.errors import QueryError
 from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 
 __all__ = [
     "PostgresGuardedReader",
@@ -118,13 +119,13 @@ class PostgresGuardedReader(GuardedReader):
 
     Parameters
     ----------
-    connection : psycopg.Connection
+    connection : ServerConnection
         Closed together with this object.
     timeout : float, optional
         Seconds that the server may work on the statement.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], timeout: float | None) -> None:
+    def __init__(self, connection: ServerConnection, timeout: float | None) -> None:
         self._connection = connection
         self._left = timeout
         use_plain_values(connection)
@@ -154,7 +155,7 @@ class PostgresGuardedReader(GuardedReader):
                 "export; for the type, write CAST(... AS text)",
             )
         sql, values = numbered_parameters(statement.strip().removesuffix(";"), parameters)
-        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._connection.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._timed(lambda: self._cursor.execute(sql.encode(), values))
         columns = self._cursor.description or []
         return tuple(column.name for column in columns), self._rows()
@@ -167,6 +168,7 @@ class PostgresGuardedReader(GuardedReader):
         if match is None:
             return None
         self._connection.execute("ROLLBACK")
+        self._connection.begin()
         rows = self._connection.execute(_NAMES).fetchall()
         return match[1], [name for (name,) in rows]
 

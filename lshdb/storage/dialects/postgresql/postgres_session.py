@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.storage.dialects.base import NUMBERS, BucketContents, Database, Session, State
 from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
+from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 from lshdb.storage.tables.stored_columns import (
     BAND_TABLE,
     band_columns,
@@ -40,7 +41,7 @@ _ROWS_A_FETCH = 20_000
 _ROWS_AN_INSERT = 10_000
 
 STATE_COLUMNS = (
-    "signature_file, n_signatures, next_doc_id, "
+    "signature_file, n_signatures, next_doc_id, uuid, "
     "(SELECT string_agg(value, ',' ORDER BY name) FROM parameter "
     "WHERE name IN ('bands', 'recall', 'rows', 'threshold'))"
 )
@@ -54,8 +55,8 @@ class PostgresSession(Session):
 
     Parameters
     ----------
-    begin : str
-        Statement that begins the transaction, sent together with the first query.
+    beginning : sequence of str
+        Statements that begin the transaction, sent together with the first query.
     """
 
     has_band_indexes = True
@@ -63,14 +64,14 @@ class PostgresSession(Session):
     def __init__(
         self,
         database: Database,
-        connection: psycopg.Connection[Any],
+        connection: ServerConnection,
         *,
         is_reader: bool,
-        begin: str = "",
+        beginning: Sequence[str] = (),
     ) -> None:
         super().__init__(database, is_reader=is_reader)
         self.connection = connection
-        self._begin = begin
+        self._beginning = beginning
         self._numbers = itertools.count(1)
 
     def numbers(
@@ -86,19 +87,21 @@ class PostgresSession(Session):
 
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
         cursor = psycopg.RawCursor(self.connection)
-        if not self._begin:
+        if not self._beginning:
             return cursor.execute(numbered(sql), parameters, binary=True)
-        begin, self._begin = self._begin, ""
         with self.connection.pipeline():
-            self.connection.execute(begin)
+            self._begin()
             cursor.execute(numbered(sql), parameters, binary=True)
         return cursor
 
+    def _begin(self) -> None:
+        beginning, self._beginning = self._beginning, ()
+        for statement in beginning:
+            self.connection.execute(statement.encode())
+
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
         """Run one statement through a server-side cursor, some thousand rows at a time."""
-        if self._begin:
-            self.connection.execute(self._begin)
-            self._begin = ""
+        self._begin()
         cursor = psycopg.RawServerCursor(self.connection, f"lshdb_{next(self._numbers)}")
         try:
             with cursor:
@@ -305,13 +308,13 @@ def _ask_sql(bands: tuple[int, ...]) -> str:
 
 
 def ask(
-    connection: psycopg.Connection[Any], keys: NDArray[np.int64], *, with_bodies: bool
+    connection: ServerConnection, keys: NDArray[np.int64], *, with_bodies: bool
 ) -> BucketContents | None:
     """Return what lies in some buckets; None if that is too much to be answered at once.
 
     Parameters
     ----------
-    connection : psycopg.Connection
+    connection : ServerConnection
         With no transaction open.
     keys : ndarray of int64, shape (n,)
         Bucket keys, of a band each.
@@ -329,13 +332,19 @@ def ask(
     statement = _ask_sql(tuple(bands_of(keys).tolist()))
     cursor = psycopg.RawCursor(connection)
     parameters = (with_bodies, *sql_buckets(keys).tolist())
-    cursor.execute(statement, parameters, prepare=True, binary=True)
+    if not connection.opening:
+        cursor.execute(statement, parameters, prepare=True, binary=True)
+    else:  # a transaction of its own
+        with connection.pipeline():
+            connection.begin()
+            cursor.execute(statement, parameters, binary=True)
+            connection.execute("COMMIT")
     rows: list[Any] = cursor.fetchall()
-    if not rows or not rows[0][4]:
+    if not rows or not rows[0][5]:
         return None
-    answer = BucketContents(rows[0][:4], {}, {}, {})
+    answer = BucketContents(rows[0][:5], {}, {}, {})
     for row in rows:
-        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[5:]
+        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[6:]
         if signature_id is None:
             break
         answer.postings[signature_id] = n_buckets

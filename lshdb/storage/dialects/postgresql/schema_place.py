@@ -17,13 +17,11 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
-
-import psycopg
 
 from lshdb.errors import DatabaseError, IndexExistsError, LockedError, ReadOnlyError
+from lshdb.storage.dialects.postgresql.server_connection import ServerConnection, quoted
 
-__all__ = ["drop_index", "make_schema", "quoted", "refuse_unfit", "take_lock"]
+__all__ = ["drop_index", "make_schema", "refuse_unfit", "take_lock"]
 
 _OLDEST = 140000
 _MADE = "made by lshdb"
@@ -45,15 +43,8 @@ _HOLDER_SQL = (
 )
 _OURS = re.compile(r"lshdb writing, (\d+) on (.*)")
 
-Connection = psycopg.Connection[Any]
 
-
-def quoted(schema: str) -> str:
-    """Return a schema's name, quoted for statements."""
-    return '"' + schema.replace('"', '""') + '"'
-
-
-def refuse_unfit(connection: Connection, url: str, schema: str) -> None:
+def refuse_unfit(connection: ServerConnection, url: str, schema: str) -> None:
     """Raise an error if no index can be made there.
 
     Raises
@@ -85,7 +76,7 @@ def refuse_unfit(connection: Connection, url: str, schema: str) -> None:
         )
 
 
-def make_schema(connection: Connection, url: str, schema: str) -> None:
+def make_schema(connection: ServerConnection, url: str, schema: str) -> None:
     """Make the schema, if it is not there, in a transaction that goes on to fill it.
 
     Raises
@@ -108,7 +99,7 @@ def make_schema(connection: Connection, url: str, schema: str) -> None:
         )
 
 
-def drop_index(connection: Connection, schema: str, uuid: str) -> None:
+def drop_index(connection: ServerConnection, schema: str, uuid: str) -> None:
     """Drop the index of that uuid if the schema holds it; keep one that has taken its place.
 
     A writer whose connection was lost may still be making it; wait for it.
@@ -136,7 +127,7 @@ def drop_index(connection: Connection, schema: str, uuid: str) -> None:
             connection.execute(f"DROP TABLE {names[0]} CASCADE".encode())
 
 
-def _reserve(connection: Connection, schema: str) -> None:
+def _reserve(connection: ServerConnection, schema: str) -> None:
     """Wait until no other process makes or removes an index in the schema; hold to the commit.
 
     A process that lost its connection may still be at work in the server.
@@ -147,7 +138,7 @@ def _reserve(connection: Connection, schema: str) -> None:
 
 
 def take_lock(
-    connection: Connection,
+    connection: ServerConnection,
     index_uuid: str,
     *,
     timeout: float,
@@ -158,7 +149,7 @@ def take_lock(
 
     Parameters
     ----------
-    connection : Connection
+    connection : ServerConnection
         At the beginning of a transaction.
     timeout : float
         Seconds to wait for another writer.
@@ -198,7 +189,9 @@ def take_lock(
         time.sleep(_POLL_SECONDS)
 
 
-def _locked(connection: Connection, number: int, timeout: float, known_as: str) -> LockedError:
+def _locked(
+    connection: ServerConnection, number: int, timeout: float, known_as: str
+) -> LockedError:
     row = connection.execute(_HOLDER_SQL, (number,)).fetchone()
     backend, application, user, address, since = row or (None, "", None, "", None)
     ours = _OURS.fullmatch(application)

@@ -33,8 +33,9 @@ STAGE = "stage"
 """Name of the attached database from which rows are copied."""
 _FEW_ROWS = 1_000
 _STATE_SQL = (
-    "SELECT signature_file, n_signatures, next_doc_id, (SELECT group_concat(value) FROM parameter "
-    "WHERE name IN ('bands', 'recall', 'rows', 'threshold') ORDER BY name) FROM state"
+    "SELECT signature_file, n_signatures, next_doc_id, uuid, (SELECT group_concat(value) "
+    "FROM parameter WHERE name IN ('bands', 'recall', 'rows', 'threshold') ORDER BY name) "
+    "FROM state"
 )
 
 
