@@ -37,6 +37,7 @@ import sqlite3
 import time
 import urllib.parse
 import weakref
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -68,6 +69,7 @@ SUFFIXES = ("", "-wal", "-shm")
 READER_CACHE_KIB = 32 * 1024
 _BUSY_SECONDS = 30
 _PAUSE_SECONDS = 0.005
+_ROWS_A_LOOK = 1000
 _READONLY_RECOVERY = 264
 """SQLITE_READONLY_RECOVERY: a writer has opened ``-shm`` and not filled it yet."""
 
@@ -309,7 +311,7 @@ def _connect(path: Path, *, kind: type[Connection] = Connection) -> Connection:
 
 
 def open_for_reading(
-    database: Database, path: Path, inspect: Inspection
+    database: Database, path: Path, inspect: Inspection, *, is_shared: bool = False
 ) -> tuple[Connection, bool]:
     """Open a connection that can only read.
 
@@ -321,6 +323,8 @@ def open_for_reading(
         Its file.
     inspect : callable
         Called with a connection in its first transaction; may raise an error.
+    is_shared : bool
+        Other hosts may write to the file.
 
     Returns
     -------
@@ -335,6 +339,10 @@ def open_for_reading(
     DamageError
         The file is damaged.
     """
+    if is_shared:
+        if not _log_is_empty(path):
+            raise _written_elsewhere(database)
+        return _watched(database, path, inspect, kind=_WatchedElsewhere), True
     end, is_last = time.monotonic() + _BUSY_SECONDS, False
     while True:
         try:
@@ -452,17 +460,28 @@ def _without_log_files(database: Database, path: Path, missing: list[Path]) -> D
     )
 
 
-# On a read-only file system
+def _written_elsewhere(database: Database) -> DatabaseError:
+    return DatabaseError(
+        f"cannot read the database {database}: it lies on a file system that hosts share, and its "
+        "log is not empty, so another host is writing to it or was killed meanwhile",
+        hint="try again; if nobody writes, add something on the host that writes: that empties "
+        "the log. Better keep the database in Postgres: see lshdb guide elsewhere",
+    )
+
+
+# On a file system that is read-only, or that hosts share
 
 
 class _Watched(Connection):
-    """A connection to a file on a read-only file system, opened as one that does not change.
+    """A connection to a file whose log cannot be used, opened as one that does not change.
 
     The files are checked after each read, before its result is handed out.
     """
 
+    _is_elsewhere = False
+
     def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
-        self._before = _looks(_path_of(database))
+        self._before = _looks(_path_of(database), is_elsewhere=self._is_elsewhere)
         super().__init__(database, *arguments, **options)
 
     def cursor(self, factory: Any = None) -> Any:
@@ -488,22 +507,37 @@ class _Watched(Connection):
         try:
             return work()
         finally:
-            if _looks(self.path) != self._before:
+            if _looks(self.path, is_elsewhere=self._is_elsewhere) != self._before:
                 raise DatabaseError(
                     f"the database {self.path} was written to from elsewhere while it was read; it "
-                    "lies on a file system that is read-only here, without the files that keep a "
-                    "state for a reader, so the answer is not complete",
+                    "lies on a file system that is read-only here or that hosts share, without the "
+                    "files that keep a state for a reader, so the answer is not complete",
                     hint="try again; if it happens again, run lshdb stats once where the index "
                     "can be written to: it makes these files, and they stay",
                 )
 
 
+class _WatchedElsewhere(_Watched):
+    """Of a file that another host may write to."""
+
+    _is_elsewhere = True
+
+
 class _WatchedCursor(sqlite3.Cursor):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self._rows: deque[Any] = deque()
+
     def execute(self, *arguments: Any) -> Any:
+        self._rows.clear()
         return self._watch(lambda: super(_WatchedCursor, self).execute(*arguments))
 
     def __next__(self) -> Any:
-        return self._watch(lambda: super(_WatchedCursor, self).__next__())
+        if not self._rows:  # another host is asked once for many rows
+            self._rows.extend(self.fetchmany(_ROWS_A_LOOK))
+        if not self._rows:
+            raise StopIteration
+        return self._rows.popleft()
 
     def fetchone(self) -> Any:
         return self._watch(lambda: super(_WatchedCursor, self).fetchone())
@@ -518,18 +552,25 @@ class _WatchedCursor(sqlite3.Cursor):
         return cast(_Watched, self.connection).watch(work)
 
 
-def _watched(database: Database, path: Path, inspect: Inspection) -> Connection:
+def _watched(
+    database: Database, path: Path, inspect: Inspection, *, kind: type[_Watched] = _Watched
+) -> Connection:
     try:
-        return _configured(_Watched, _uri(str(path), "&immutable=1"), inspect)
+        return _configured(kind, _uri(str(path), "&immutable=1"), inspect)
     except database.driver_errors as error:
         raise _not_opened(database, path, error) from error
 
 
-def _looks(path: str) -> list[tuple[int, ...] | None]:
-    """Return what tells whether the database or its log has changed."""
+def _looks(path: str, *, is_elsewhere: bool) -> list[tuple[int, ...] | None]:
+    """Return what tells whether the database or its log has changed.
+
+    A network's file system asks the other host when a file is opened, and not before.
+    """
     states: list[tuple[int, ...] | None] = []
     for suffix in SUFFIXES:
         try:
+            if is_elsewhere:  # nothing here has locks on it, which closing it would drop
+                os.close(os.open(path + suffix, os.O_RDONLY | os.O_CLOEXEC))
             looks = os.stat(path + suffix)
         except FileNotFoundError:
             states.append(None)

@@ -29,9 +29,11 @@ from lshdb.errors import (
     IndexExistsError,
     LshdbError,
     ParameterError,
+    ReadOnlyError,
     system_hint,
     write_hint,
 )
+from lshdb.files.mounts import shared_file_system
 from lshdb.files.own_files import UnfitFileError, refuse_unfit, writing_fails
 from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session, pool_log
 from lshdb.storage.dialects.database_urls import hide_passwords
@@ -56,6 +58,10 @@ from lshdb.storage.tables.stored_columns import BAND_TABLE, band_columns, indexe
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+_SHARED_DISK = "LSHDB_SHARED_DISK"
+"""Variable of the environment: ``allow`` says that only this host uses the file, or nobody writes.
+"""
 
 __all__ = ["SqliteDatabase", "SqliteReader"]
 
@@ -329,7 +335,28 @@ class SqliteDatabase(Database):
         """
         self.refuse_unfit()
         self.refuse_lost()
-        return open_for_reading(self, self.path, self.refuse_foreign)
+        is_shared = self._shared() is not None
+        return open_for_reading(self, self.path, self.refuse_foreign, is_shared=is_shared)
+
+    def _shared(self) -> str | None:
+        """Return the type of the file system if other hosts may use the file on it, too."""
+        return None if os.environ.get(_SHARED_DISK) == "allow" else shared_file_system(self.path)
+
+    def _refuse_shared(self) -> None:
+        """Refuse to write where SQLite's write-ahead log does not work.
+
+        Raises
+        ------
+        ReadOnlyError
+        """
+        kind = self._shared()
+        if kind is not None:
+            raise ReadOnlyError(
+                f"cannot write to the database {self}: it lies on a file system that hosts share "
+                f"({kind}), where SQLite's log does not work",
+                hint="keep it on a local disk, or in Postgres: see lshdb guide elsewhere; if no "
+                f"other host ever uses it, set {_SHARED_DISK}=allow",
+            )
 
     def open_guarded(self, timeout: float | None) -> GuardedReader:
         """Open a connection for a statement of the user."""
@@ -350,6 +377,7 @@ class SqliteDatabase(Database):
         from sqlalchemy.pool import NullPool
 
         self.refuse_unfit()
+        self._refuse_shared()
         make_file(self.path)
         engine = create_engine(
             URL.create("sqlite", database=str(self)),
