@@ -191,11 +191,9 @@ def _packed(file: IO[bytes], compression: str) -> Any:
     if compression == "gz":
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     if compression == "zst":
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
-        return zstd.ZstdFile(file, "wb")
+        import zstandard
+
+        return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
     if compression == "xz":
         import lzma
 

@@ -79,7 +79,8 @@ package.__path__ = [sys.argv[1]]
 sys.modules["lshdb"] = package
 before = set(sys.modules)
 import lshdb.documents
-heavy = {"orjson", "csv", "gzip", "zlib", "glob", "numpy", "backports.zstd", "compression.zstd"}
+heavy = {"orjson", "csv", "gzip", "zlib", "glob", "numpy", "backports.zstd", "compression.zstd",
+         "zstandard"}
 print(sorted(heavy & (set(sys.modules) - before)))
 """
     root = Path(lshdb.documents.__file__).parent.parent

@@ -215,16 +215,18 @@ def _unpacked(body: bytes, limit: int) -> bytes:
     room = limit
     while body:
         frame = new_frame()
-        try:
-            part = frame.decompress(body, room + 1)
-        except decoder_error as error:
-            raise NoDocumentError("the page cannot be decompressed") from error
-        if len(part) > room:
-            raise _too_long(limit)
-        if not frame.eof:
-            raise NoDocumentError("the page is cut: its compressed data ends early")
-        parts.append(part)
-        room -= len(part)
+        while not frame.eof:
+            try:
+                part = frame.decompress(body, room + 1)
+            except decoder_error as error:
+                raise NoDocumentError("the page cannot be decompressed") from error
+            if len(part) > room:
+                raise _too_long(limit)
+            parts.append(part)
+            room -= len(part)
+            if frame.needs_input and not frame.eof:
+                raise NoDocumentError("the page is cut: its compressed data ends early")
+            body = b""
         body = frame.unused_data
     return b"".join(parts)
 

@@ -442,7 +442,7 @@ def require_decoders(sources: Sequence[InputFile]) -> None:
             raise InputError(
                 f"{needed[name].name}: no module to read {COMPRESSIONS[name].title} files is "
                 "installed",
-                hint="pip install backports.zstd"
+                hint="pip install zstandard"
                 if name == "zst"
                 else "this Python was built without it; decompress the file first",
             ) from error

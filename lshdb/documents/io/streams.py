@@ -1,7 +1,7 @@
 """Read an open source in bounded memory: chunks of decompressed bytes, and lines cut out of them.
 
-Decided: this module drives the decoders itself. ``gzip.open`` and ``zstd.open`` throw away what
-they have decoded when they meet damage. Every step here is bounded: a chunk that expands a
+Decided: this module drives the decoders itself. ``gzip.open`` and its like throw away what they
+have decoded when they meet damage. Every step here is bounded: a chunk that expands a
 millionfold comes out in pieces of ``CHUNK`` bytes.
 
 If compressed data is corrupt, all data before the damage counts. A decoder loses what it had
@@ -144,7 +144,7 @@ class _Member(Protocol):
 
 
 class _GzipMember:
-    """zlib's decompressor with the interface of zstd's: it keeps unused input."""
+    """zlib's decompressor with the interface of those of xz and bzip2: it keeps unused input."""
 
     def __init__(self) -> None:
         self._inflater = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -167,6 +167,89 @@ class _GzipMember:
         return out
 
 
+class _ZstdFrame:
+    """zstandard's decompressor, which has no bound of its own, with the same interface.
+
+    It is given as many blocks at a time as can yield ``max_length`` bytes, and at least one: a
+    block yields up to 128 KiB, and nothing before its last byte has come (RFC 8878, 3.1.1.2).
+    """
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._decompressor = zstandard.ZstdDecompressor().decompressobj()
+        self._parts = _parts_of_frame()
+        self._missing, self._most = next(self._parts)
+        self._part = b""
+        self._tail = b""
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._decompressor.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._tail
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        data = self._tail + data if self._tail else data
+        end = self._end_of_whole(data, max_length)
+        self._tail = data[end:]
+        self.needs_input = not self._tail
+        return self._decompressor.decompress(data[:end])
+
+    def _end_of_whole(self, data: bytes, room: int) -> int:
+        """Return how much of the data yields as many bytes as there is room for."""
+        at, is_empty = 0, True
+        while at < len(data):
+            step = min(self._missing, len(data) - at)
+            if step == self._missing and self._most:
+                if self._most > room and not is_empty:
+                    break
+                room -= self._most
+                is_empty = False
+            if self._most == 0 and self._missing <= _LONGEST_HEAD:
+                self._part += data[at : at + step]
+            at += step
+            self._missing -= step
+            try:
+                while not self._missing:
+                    part, self._part = self._part, b""
+                    self._missing, self._most = self._parts.send(part)
+            except StopIteration:
+                break
+        return at
+
+
+_LONGEST_HEAD = 4
+_BLOCK = 2**17
+_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
+
+
+def _parts_of_frame() -> Generator[tuple[int, int], bytes, None]:
+    """Yield the length of each part of a Zstandard frame, and the most bytes that it decodes to.
+
+    Each part of up to four bytes is sent back; RFC 8878, section 3.1.
+    """
+    magic = int.from_bytes((yield 4, 0), "little")
+    if magic in _SKIPPABLE:
+        yield int.from_bytes((yield 4, 0), "little"), 0
+        return
+    if magic != 0xFD2FB528:
+        yield sys.maxsize, 0  # the decompressor refuses it
+    (flags,) = yield 1, 0
+    is_single = flags >> 5 & 1
+    yield (1 - is_single) + (0, 1, 2, 4)[flags & 3] + (is_single, 2, 4, 8)[flags >> 6], 0
+    is_last = 0
+    while not is_last:
+        head = int.from_bytes((yield 3, 0), "little")
+        is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        yield (1 if kind == 1 else size), (size if kind < 2 else _BLOCK)
+    if flags & 4:
+        yield 4, 0
+
+
 def load_decompressor(
     compression: str,
 ) -> tuple[Callable[[], _Member], type[Exception] | tuple[type[Exception], ...]]:
@@ -179,8 +262,8 @@ def load_decompressor(
     Raises
     ------
     ImportError
-        For ``zst``, if neither the standard library nor ``backports.zstd`` provides it; for ``xz``
-        and ``bz2``, if Python was built without them.
+        For ``zst``, if ``zstandard`` is missing; for ``xz`` and ``bz2``, if Python was built
+        without them.
     """
     if compression == "gz":
         return _GzipMember, zlib.error
@@ -193,11 +276,9 @@ def load_decompressor(
         import bz2
 
         return bz2.BZ2Decompressor, (OSError, ValueError)
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd.ZstdDecompressor, zstd.ZstdError
+    import zstandard
+
+    return _ZstdFrame, zstandard.ZstdError
 
 
 def load_arrow() -> tuple[Any, Any]:
