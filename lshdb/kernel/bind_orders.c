@@ -239,7 +239,7 @@ static PyObject *py_pack_cells(PyObject *module, PyObject *args)
     Py_ssize_t n = buckets.len / 4;
     if (!is_length(&buckets, n, 4, "buckets") || !is_length(&rows, n, 4, "rows")
         || !is_length(&directory, multiply(end - first, 2), 4, "directory")
-        || !is_length(&postings, multiply(n, bits < 16 ? 8 : 6), 1, "postings"))
+        || !is_length(&postings, multiply(n, bits > 12 && bits < 16 ? 8 : 6), 1, "postings"))
         return NULL;
     int packed;
     Py_BEGIN_ALLOW_THREADS packed = pack_cells(

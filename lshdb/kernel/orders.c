@@ -46,7 +46,19 @@ static const uint64_t powers[POWERS] = {
 
 static unsigned rest_bits(unsigned bits) { return 32 - bits; }
 
-static size_t posting_size(unsigned bits) { return rest_bits(bits) <= 16 ? 6 : 8; }
+/* How a posting is laid out: a short row and a long rest, both long, or a long row and a short rest. */
+typedef enum { SHORT_ROW, BOTH_LONG, SHORT_REST } Layout;
+
+static Layout layout_of(unsigned bits)
+{
+    if (bits <= 12)
+        return SHORT_ROW;
+    return rest_bits(bits) <= 16 ? SHORT_REST : BOTH_LONG;
+}
+
+static inline size_t layout_size(Layout layout) { return layout == BOTH_LONG ? 8 : 6; }
+
+static size_t posting_size(unsigned bits) { return layout_size(layout_of(bits)); }
 
 /* Two parts, each of n_orders rows of elements. */
 enum { DIRECTORY, POSTINGS, N_PARTS };
@@ -160,14 +172,23 @@ static inline uint32_t word_at(const unsigned char *bytes)
     return little_endian(word);
 }
 
-/* The rest of a posting of some size. */
-static inline uint32_t rest_at(const unsigned char *posting, size_t size)
+static inline uint32_t half_at(const unsigned char *bytes)
 {
     uint16_t half;
-    if (size == 8)
-        return word_at(posting + 4);
-    memcpy(&half, posting + 4, sizeof half);
+    memcpy(&half, bytes, sizeof half);
     return little_endian_half(half);
+}
+
+static inline uint32_t row_at(const unsigned char *posting, Layout layout)
+{
+    return layout == SHORT_ROW ? half_at(posting) : word_at(posting);
+}
+
+static inline uint32_t rest_at(const unsigned char *posting, Layout layout)
+{
+    if (layout == SHORT_REST)
+        return half_at(posting + 4);
+    return word_at(posting + (layout == SHORT_ROW ? 2 : 4));
 }
 
 /* The sum of a cell from the sum of its postings. */
@@ -184,7 +205,7 @@ typedef struct {
     size_t below, equal;
 } Counted;
 
-static inline Counted count_rests(const unsigned char *postings, size_t n, size_t size,
+static inline Counted count_rests(const unsigned char *postings, size_t n, Layout layout,
                                   uint32_t rest)
 {
     Counted counted = {0, 0, 0};
@@ -192,9 +213,9 @@ static inline Counted count_rests(const unsigned char *postings, size_t n, size_
     for (size_t begin = 0; begin < n; begin += POWERS) {
         size_t length = n - begin < POWERS ? n - begin : POWERS;
         uint64_t sum = 0;
-        for (size_t i = 0; i < length; i++, postings += size) {
-            uint32_t there = rest_at(postings, size);
-            sum += ((uint64_t)there << 32 | word_at(postings)) * powers[i];
+        for (size_t i = 0; i < length; i++, postings += layout_size(layout)) {
+            uint32_t there = rest_at(postings, layout);
+            sum += ((uint64_t)there << 32 | row_at(postings, layout)) * powers[i];
             counted.below += there < rest;
             counted.equal += there == rest;
         }
@@ -204,9 +225,16 @@ static inline Counted count_rests(const unsigned char *postings, size_t n, size_
     return counted;
 }
 
-static Counted count_postings(const unsigned char *postings, size_t n, size_t size, uint32_t rest)
+static Counted count_postings(const unsigned char *postings, size_t n, unsigned bits, uint32_t rest)
 {
-    return size == 6 ? count_rests(postings, n, 6, rest) : count_rests(postings, n, 8, rest);
+    switch (layout_of(bits)) {
+    case SHORT_ROW:
+        return count_rests(postings, n, SHORT_ROW, rest);
+    case SHORT_REST:
+        return count_rests(postings, n, SHORT_REST, rest);
+    default:
+        return count_rests(postings, n, BOTH_LONG, rest);
+    }
 }
 
 /* Go to a cell, and compare what is in it with its sum. */
@@ -226,7 +254,7 @@ static int open_cell(Cell *cell, size_t number, uint32_t rest, Counted *counted)
     failure = take(cell, POSTINGS, begin, cell->n, &cell->postings);
     if (failure)
         return failure;
-    *counted = count_postings(cell->postings, cell->n, posting_size(order->cell_bits), rest);
+    *counted = count_postings(cell->postings, cell->n, order->cell_bits, rest);
     uint64_t seed = order_seed(order->seed, cell->number);
     return sum == whole_sum(counted->sum, seed, number, begin, cell->n) ? 0 : ORDER_DAMAGED;
 }
@@ -249,7 +277,8 @@ static int append(Found *found, int64_t id)
 static int append_posting(const Cell *cell, size_t place, int64_t limit, Found *found)
 {
     const Order *order = cell->order;
-    uint32_t local = word_at(cell->postings + place * posting_size(order->cell_bits));
+    Layout layout = layout_of(order->cell_bits);
+    uint32_t local = row_at(cell->postings + place * layout_size(layout), layout);
     if (local >= order->n)
         return ORDER_DAMAGED;
     int64_t id = order->first + (int64_t)local;
@@ -329,7 +358,7 @@ typedef struct {
 static int look(Cursor *cursor)
 {
     const Order *order = cursor->cell.order;
-    size_t size = posting_size(order->cell_bits);
+    Layout layout = layout_of(order->cell_bits);
     Counted counted;
     while (cursor->place == cursor->cell.n) {
         if (++cursor->number >> order->cell_bits) {
@@ -342,7 +371,7 @@ static int look(Cursor *cursor)
         cursor->place = 0;
     }
     cursor->bucket = (uint64_t)cursor->number << rest_bits(order->cell_bits)
-                     | rest_at(cursor->cell.postings + cursor->place * size, size);
+                     | rest_at(cursor->cell.postings + cursor->place * layout_size(layout), layout);
     return 0;
 }
 
@@ -420,18 +449,20 @@ int group_keys(const Order *orders, size_t n, size_t band, uint32_t low, uint32_
 int pack_cells(const uint32_t *buckets, const uint32_t *rows, size_t n, unsigned bits, size_t first,
                size_t end, size_t place, uint64_t seed, uint32_t *directory, void *postings)
 {
-    size_t size = posting_size(bits), at = 0;
+    const Layout layout = layout_of(bits);
+    const size_t size = layout_size(layout), row_size = layout == SHORT_ROW ? 2 : 4;
+    size_t at = 0;
     const Order order = {.cell_bits = bits};
     unsigned char *packed = postings;
     for (size_t cell = first; cell < end; cell++) {
         size_t begin = at;
         for (; at < n && cell_of(&order, little_endian(buckets[at])) == cell; at++) {
             uint32_t rest = rest_of(&order, little_endian(buckets[at])), word = little_endian(rest);
-            uint16_t half = little_endian_half((uint16_t)rest);
-            memcpy(packed + at * size, &rows[at], 4);
-            memcpy(packed + at * size + 4, size == 6 ? (void *)&half : (void *)&word, size - 4);
+            /* the lower half of a little-endian number is its first bytes */
+            memcpy(packed + at * size, &rows[at], row_size);
+            memcpy(packed + at * size + row_size, &word, size - row_size);
         }
-        Counted counted = count_postings(packed + begin * size, at - begin, size, 0);
+        Counted counted = count_postings(packed + begin * size, at - begin, bits, 0);
         *directory++ = little_endian((uint32_t)(place + begin));
         *directory++ = little_endian(whole_sum(counted.sum, seed, cell, place + begin, at - begin));
     }

@@ -7,8 +7,9 @@
 
 /* An order is divided into 2^k cells by the upper k bits of a bucket. Behind the header lie the
    directories of all orders (for each cell the first place and a sum of what is in it, 32 bits each), and
-   then their postings: the row (32 bits; the signature among those of the file), and the rest of the bucket,
-   its lower 32 - k bits (16 bits if k is at least 16, else 32). They are in order of bucket, then of row.
+   then their postings: the row (the signature among those of the file; 16 bits if k is at most 12, else 32), and
+   the rest of the bucket, its lower 32 - k bits (16 bits if k is at least 16, else 32). They are in order of
+   bucket, then of row.
    params/order_layout.py has this in Python. */
 #define ORDER_HEADER 128
 

@@ -5,8 +5,9 @@ cells by the upper k bits of the bucket, 8 to 15 postings a cell on average. So 
 cells, and one of 3 rows a single one. Behind the header lie, for all orders, one after the other:
 
     directories   for each cell its first place (uint32) and a sum of what is in it (uint32)
-    postings      for each the row (uint32), from 0, and the rest of the bucket, its lower 32 - k
-                  bits: uint16 if k is at least 16, else uint32
+    postings      for each the row, from 0: uint16 if k is at most 12, which is so of less than
+                  65,536 rows, else uint32; and the rest of the bucket, its lower 32 - k bits:
+                  uint16 if k is at least 16, else uint32
 
 All numbers are little-endian. With n = 1,000,000 that is .52 + 6 bytes a posting.
 """
@@ -21,6 +22,7 @@ HEADER_BYTES = 128
 CELL = [("place", "<u4"), ("sum", "<u4")]
 """An entry of a directory, for NumPy."""
 _LARGEST_CELL = 16
+_SHORT_ROW_CELL_BITS = 12
 _CELL_BYTES = 8
 
 
@@ -52,13 +54,16 @@ class OrderLayout:
         self.cell_bits = (n // _LARGEST_CELL).bit_length()
         self.n_cells = 1 << self.cell_bits
         self.rest_bits = BUCKET_BITS - self.cell_bits
-        self.posting_bytes = 6 if self.rest_bits <= 16 else 8
+        self.posting_bytes = 8 if _SHORT_ROW_CELL_BITS < self.cell_bits < 16 else 6
         self.size = n_orders * (_CELL_BYTES * self.n_cells + self.posting_bytes * n)
 
     @staticmethod
     def posting_type(rest_bits: int) -> list[tuple[str, str]]:
         """Return what a posting is, for NumPy, with a rest of so many bits."""
-        return [("row", "<u4"), ("rest", "<u2" if rest_bits <= 16 else "<u4")]
+        return [
+            ("row", "<u2" if BUCKET_BITS - rest_bits <= _SHORT_ROW_CELL_BITS else "<u4"),
+            ("rest", "<u2" if rest_bits <= 16 else "<u4"),
+        ]
 
     @property
     def posting(self) -> list[tuple[str, str]]:

@@ -519,7 +519,7 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     elif what == "an entry twice":
         postings[9, 50] = postings[9, 49]
     else:
-        postings["row"][2, 5] ^= 2**30
+        postings["row"][2, 5] ^= 2**15
     data = good[: -postings.nbytes] + postings.tobytes()
     if what == "bytes":
         (path / str(name)).write_bytes(data)
