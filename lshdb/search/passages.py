@@ -28,7 +28,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.alignment import AlignedText, Aligner, Area, Span, merge_blocks
 from lshdb.search.candidates import LeftOut
 from lshdb.search.pairs import find_pairs
-from lshdb.search.query import Wanted
+from lshdb.search.query import QueryOptions
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, check_limits, level_of
 from lshdb.shingling import cut_windows, parse_window_key
@@ -348,7 +348,7 @@ def query_passages(
     check_flag("with_text", with_text)
     if (text is None) == (key is None):
         raise ParameterError("passages are looked for of either a text or a key")
-    request = Wanted.of(store, None, threshold, "exact", None, False, None, "similarity")
+    request = QueryOptions.of(store, None, threshold, "exact", None, False, None, "similarity")
     workers = choose_workers(workers)
     with store.reading() as snapshot:
         if key is not None:

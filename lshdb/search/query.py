@@ -68,7 +68,7 @@ Query: TypeAlias = tuple[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QueryOptions:
     """The checked options of a query."""
 
     top: int | None
@@ -91,7 +91,7 @@ class Wanted:
         probe_limit: int | bool,
         below: float | None,
         measure: str,
-    ) -> Wanted:
+    ) -> QueryOptions:
         """Check the options of :meth:`lshdb.Index.query`.
 
         Raises
@@ -280,18 +280,18 @@ def query_index(
     """Return the documents most similar to one; see :meth:`lshdb.Index.query`."""
     if (body is None) == (key is None):
         raise ParameterError("a query has either a body or a key")
-    wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit, below, measure)
+    options = QueryOptions.of(store, top, threshold, verify, recall, probe_limit, below, measure)
     if body is None:
         key = check_key("key", key)
         with store.reading() as snapshot:
-            return wanted.searcher(snapshot, family).search_document(snapshot.document(key))
+            return options.searcher(snapshot, family).search_document(snapshot.document(key))
     (query,) = family.sign_queries(usable_contents(family, [body]))
-    if not query.row or wanted.is_nearest or not store.database.answers_at_once:
+    if not query.row or options.is_nearest or not store.database.answers_at_once:
         with store.reading() as snapshot:
-            return _answers(wanted.searcher(snapshot, family), family, [query])[0]
+            return _answers(options.searcher(snapshot, family), family, [query])[0]
     is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
     with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
-        return wanted.bucket_searcher(snapshot, family).answer(query)
+        return options.bucket_searcher(snapshot, family).answer(query)
 
 
 def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
@@ -352,8 +352,8 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
             hint="Index.query answers one text; a dict gives its pairs by .items()",
         )  # fmt: skip
         self._documents = documents
-        self._options = top, threshold, verify, recall, probe_limit, below, measure
-        self._wanted = Wanted.of(store, *self._options)
+        self._given = top, threshold, verify, recall, probe_limit, below, measure
+        self._options = QueryOptions.of(store, *self._given)
         self._of = store
 
     def columns(self) -> Iterator[HitColumns]:
@@ -377,35 +377,35 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
         """Yield the answers from one snapshot as columns."""
         from lshdb.search.query_blocks import HitColumns
 
-        wanted = self._wanted_of(store)
+        options = self._options_of(store)
         with store.reading() as snapshot:
-            if wanted.is_nearest:
-                method = choose_method(wanted.verify, family.params)
+            if options.is_nearest:
+                method = choose_method(options.verify, family.params)
                 is_distance = family.params.kind.is_distance
-                for key, hits in store.while_open(self._answers(snapshot, family, wanted)):
+                for key, hits in store.while_open(self._answers(snapshot, family, options)):
                     yield HitColumns.of(key, hits, method, is_distance=is_distance)
             else:
                 yield from store.while_open(
-                    wanted.answer_blocks(snapshot, family, self._queries(), workers=self._workers)
+                    options.answer_blocks(snapshot, family, self._queries(), workers=self._workers)
                 )
 
     def _items(self, store: Store, family: Family) -> Iterator[tuple[str, Hits]]:
         """Yield the answers from one snapshot."""
-        wanted = self._wanted_of(store)
+        options = self._options_of(store)
         with store.reading() as snapshot:
-            yield from store.while_open(self._answers(snapshot, family, wanted))
+            yield from store.while_open(self._answers(snapshot, family, options))
 
     def _answers(
-        self, snapshot: Snapshot, family: Family, wanted: Wanted
+        self, snapshot: Snapshot, family: Family, options: QueryOptions
     ) -> Iterator[tuple[str, Hits]]:
         """Yield the answers; only queries that may come from a pipe are answered one by one."""
         are_there = isinstance(self._documents, list | tuple)
-        return wanted.answers(
+        return options.answers(
             snapshot, family, self._queries(), workers=self._workers, are_there=are_there
         )
 
-    def _wanted_of(self, store: Store) -> Wanted:
-        return self._wanted if store is self._of else Wanted.of(store, *self._options)
+    def _options_of(self, store: Store) -> QueryOptions:
+        return self._options if store is self._of else QueryOptions.of(store, *self._given)
 
     def _queries(self) -> Iterator[Query]:
         return map(_given_query, itertools.count(), callers_items(self._documents))
