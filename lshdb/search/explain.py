@@ -8,6 +8,7 @@ on another host, texts are signed again.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -369,7 +370,7 @@ def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[st
         documents = snapshot.documents_of_keys(names)
         fields_of = snapshot.fields_of([document.doc_id for document in documents.values()])
         return {
-            key: dict(orjson.loads(fields_of.get(document.doc_id, "{}")))
+            key: _fields(key, fields_of.get(document.doc_id, "{}"))
             for key, document in documents.items()
         }
 
@@ -377,6 +378,18 @@ def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[st
 def _keys(keys: Iterable[str]) -> list[str]:
     check_items("keys", keys, "an iterable of keys")
     return list(dict.fromkeys(check_key("a key", key) for key in keys))
+
+
+def _fields(key: str, text: str) -> dict[str, Any]:
+    """Return the fields that were kept of a document."""
+    with contextlib.suppress(ValueError):
+        fields = orjson.loads(text)
+        if isinstance(fields, dict):
+            return fields
+    raise DamageError(
+        f"the fields of {key!r} are no JSON object",
+        hint="run lshdb check, and then lshdb check --repair",
+    )
 
 
 def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
@@ -402,5 +415,5 @@ def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
                 hint="run lshdb check, and then lshdb check --repair",
             )
     fields_text = snapshot.fields_of([document.doc_id]).get(document.doc_id)
-    fields = {} if fields_text is None else dict(orjson.loads(fields_text))
+    fields = _fields(key, fields_text or "{}")
     return ShownDocument(document, body, copies, params, fields)

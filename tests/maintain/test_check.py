@@ -114,6 +114,16 @@ def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> No
     assert expected in findings(path)
 
 
+@pytest.mark.parametrize("fields", ["{", "[1]", "5"])
+def test_fields_that_are_none_are_damage(path: Path, fields: str) -> None:
+    with raw(path) as execute:
+        (doc_id,) = execute("SELECT doc_id FROM document WHERE key = 'u000'").fetchone()
+        checksum = row_checksum([doc_id, fields])
+        execute("INSERT INTO kept_field VALUES (?, ?, ?)", (doc_id, fields, checksum))
+    with Index.open(path) as index, pytest.raises(DamageError, match="fields of 'u000'"):
+        index.show("u000")
+
+
 def test_a_number_that_no_index_comes_to_is_damage(path: Path) -> None:
     """Whoever wrote it wrote its checksum, too."""
     with raw(path) as execute:
