@@ -187,7 +187,11 @@ def load_export(
         Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
-        _load_rows(writer, source.row_blocks(params), params)
+        for parts in source.row_blocks(params):
+            with writer.transaction() as transaction:  # cut anew: nothing of an export is trusted
+                keys = bucket_keys(parts[0], **params.cut)
+                transaction.bands.append(transaction.n_signatures, keys)
+                transaction.append_signatures(*parts)
         _load_documents(writer, source, params, callers_function(on_progress))
         with writer.transaction() as transaction:
             load_releases(transaction, source.rows("releases"))
@@ -356,16 +360,6 @@ def with_bodies(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[A
         if weights and weights[0] is not None:
             body = _weights(path, weights[0])
         yield (*row[:n_values], body)
-
-
-def _load_rows(
-    writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]], params: IndexParams
-) -> None:
-    """Write signatures, and their bands, which are cut anew: nothing of an export is trusted."""
-    for parts in blocks:
-        with writer.transaction() as transaction:
-            transaction.bands.append(transaction.n_signatures, bucket_keys(parts[0], **params.cut))
-            transaction.append_signatures(*parts)
 
 
 def _load_documents(

@@ -187,16 +187,11 @@ class _Rewriting:
         self._transaction = transaction
         self._snapshot = transaction.snapshot
         self._params = params
-        self._stays = self._with_document()
+        self._stays = np.zeros(self._snapshot.n_signatures, dtype=bool)
+        for rows in document_rows(transaction):
+            self._stays[[row[2] for row in rows]] = True
         self.dropped = np.flatnonzero(~self._stays)
         self.generation = self._snapshot.generation
-
-    def _with_document(self) -> NDArray[np.bool_]:
-        """Return which signatures a document has."""
-        stays = np.zeros(self._snapshot.n_signatures, dtype=bool)
-        for rows in document_rows(self._transaction):
-            stays[[row[2] for row in rows]] = True
-        return stays
 
     def run(self) -> None:
         """Rewrite the index.

@@ -161,6 +161,8 @@ def stats_of(
     state = snapshot.edges.state()
     database_bytes, log_bytes = store.database.sizes()
     orders = snapshot.order_files()
+    row_bytes = sum(file.row_bytes for file in snapshot.generation.files)
+    freed_bytes = unused * (row_bytes + store.params.bands * _POSTING_BYTES)
     return IndexStats(
         path=store.directory.path,
         database=str(store.database),
@@ -201,7 +203,7 @@ def stats_of(
         order_bytes=sum(_size(file.path) for file in orders),
         database_bytes=database_bytes,
         log_bytes=log_bytes,
-        reclaimable_bytes=_reclaimable(snapshot, store.params, unused),
+        reclaimable_bytes=snapshot.session.free_bytes() + freed_bytes,
         kernel=kernel_name(),
     )
 
@@ -290,11 +292,6 @@ def _counted(
         if lost is not None and estimate is not None:
             loss = loss_of(lost, estimate + counts.pairs_of_copies(most=max_bucket))
     return _Buckets(shared, max(largest, min(1, snapshot.n_signatures)), pairs), left_out, loss
-
-
-def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
-    row_bytes = sum(file.row_bytes for file in snapshot.generation.files)
-    return snapshot.session.free_bytes() + n_unused * (row_bytes + params.bands * _POSTING_BYTES)
 
 
 def _size(path: Path) -> int:

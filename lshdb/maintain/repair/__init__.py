@@ -307,18 +307,14 @@ def _publish(store: Store, rebuilt: Store, old: Generation, lock_timeout: float)
         file.path.unlink(missing_ok=True)
 
 
-def _errors(store: Store) -> tuple[type[Exception], ...]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return store.database.errors(OSError, SQLAlchemyError)
-
-
 @contextlib.contextmanager
 def _said(store: Store) -> Iterator[None]:
     """Translate errors of the disk and the database into ours."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
-    except _errors(store) as error:
+    except store.database.errors(OSError, SQLAlchemyError) as error:
         why = getattr(error, "strerror", None) or error
         hint = "check the permissions, and the free space: it needs room for a second index"
         raise DatabaseError(

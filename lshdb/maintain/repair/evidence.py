@@ -199,7 +199,7 @@ class Evidence:
                 "content_hash": {content_hash},
                 "body_hash": {text.body_hash},
                 "n_shingles": {int(counts[0])},
-                "n_chars": {self._params.dim or _n_chars(text.body)},
+                "n_chars": {self._params.dim or sum(map(len, text.body))},
                 "n_unassigned": {self._family.n_unassigned(content), None},
             }
         derived["key"] = {key} if key is not None else set()
@@ -281,10 +281,6 @@ class Evidence:
         if is_sound:
             proved[signature_id] = row[0]
             self.vouched += 1
-
-
-def _n_chars(body: str | list[str]) -> int:
-    return len(body) if isinstance(body, str) else sum(map(len, body))
 
 
 def _decoded(codec: BodyCodec, form: Any, packed: Any, length: Callable[[], int]) -> Text | None:

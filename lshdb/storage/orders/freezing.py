@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.files.descriptors import read_at, write_at
@@ -92,13 +92,7 @@ class Part(Protocol):
         """Return buckets and signatures from one place of an order to another."""
 
 
-def _scratch_file(directory: Path) -> IO[bytes]:
-    from tempfile import TemporaryFile
-
-    return TemporaryFile(dir=directory, buffering=0)
-
-
-class _Held:
+class _MemoryPart:
     """Sorted rows in memory."""
 
     def __init__(self, first: int, planes: NDArray[np.uint32]) -> None:
@@ -111,7 +105,7 @@ class _Held:
         return buckets, places + self._first
 
 
-class _Scratch:
+class _FilePart:
     """Sorted rows in a file without a name."""
 
     def __init__(self, descriptor: int, first: int, planes: NDArray[np.uint32]) -> None:
@@ -233,12 +227,14 @@ def freeze_rows(
         parts: list[Part] = list(absorbed)
         with contextlib.ExitStack() as opened:
             if n_signatures - covered <= piece:
-                parts.append(_Held(covered, sort(covered, n_signatures)))
+                parts.append(_MemoryPart(covered, sort(covered, n_signatures)))
             else:
+                from tempfile import TemporaryFile
+
                 for begin in range(covered, n_signatures, piece):
-                    scratch = opened.enter_context(_scratch_file(folder.directory))
+                    scratch = opened.enter_context(TemporaryFile(dir=folder.directory, buffering=0))
                     end = min(begin + piece, n_signatures)
-                    parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
+                    parts.append(_FilePart(scratch.fileno(), begin, sort(begin, end)))
             n, most = n_signatures - first, max(1, _MERGED_BYTES // _ENTRY_BYTES // workers)
             merge = partial(_merge, descriptor, parts, banding, n, first, segment, most)
             for _ in work_ahead(merge, range(banding.n_orders), workers=workers):
