@@ -115,6 +115,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
     from lshdb.tokenizers import Tokenizer as Tokenizer
     from lshdb.tokenizers import published_stop_words as published_stop_words
+    from lshdb.transient.transient_index import TransientIndex as TransientIndex
 
 _HOMES = {
     "advice.advice": (
@@ -171,6 +172,7 @@ _HOMES = {
     "storage.rows.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer published_stop_words",
+    "transient.transient_index": "TransientIndex",
 }
 """Module to the public names that it holds: ``__all__`` and what is imported late."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from lshdb.arrays import np
 from lshdb.documents.document import validate_key
 from lshdb.errors import IndexChangedError, ParameterError
-from lshdb.params.index_params import check_expected
+from lshdb.params.index_params import IndexParams, check_expected
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
@@ -187,8 +187,7 @@ class Handle:
 
     def _family_of(self, store: Store) -> Family:
         store.use_orders(BandOrders(store.params.cut))
-        name = store.params.tokenizer
-        return family_of(store.params, splitter(name, self._tokenizer) if name else None)
+        return family_for(store.params, self._tokenizer)
 
     def ask(
         self,
@@ -257,6 +256,18 @@ class Handle:
             self._is_closed = True
             for store in (*self._former, self.now[0]):
                 store.close()
+
+
+def family_for(params: IndexParams, tokenizer: Tokenizer | None) -> Family:
+    """Return the hash functions of an index, with the tokenizer that it names.
+
+    Raises
+    ------
+    TokenizerError, ParameterMismatchError
+        The tokenizer is not installed, or is another one.
+    """
+    name = params.tokenizer
+    return family_of(params, splitter(name, tokenizer) if name else None)
 
 
 def require_whole_documents(store: Store, what: str) -> None:

@@ -1537,24 +1537,17 @@ class Index:
         LockedError, DatabaseError
         """
         require_whole_documents(self._store, "deduplication")
-        from lshdb.clusters.rewrite_files import Rewriting, RewrittenFiles
+        from lshdb.clusters.rewrite_files import rewrite_files
 
-        survivors = self._handle.ask(
-            Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
-            key_field=key_field, row_keys=row_keys, delimiter=delimiter, encoding=encoding,
-            quote=quote, input_format=input_format, keep=keep, threshold=threshold, against=against,
-            since=since, agree=agree, differ=differ, update=update,
-            lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
-            folders={
-                "hidden": hidden, "gitignore": gitignore, "include": include, "exclude": exclude,
-                "relative": relative, "strip_prefix": strip_prefix,
-            },
+        return rewrite_files(
+            self._handle, paths, output, mark=mark, overwrite=overwrite, key_field=key_field,
+            row_keys=row_keys, delimiter=delimiter, encoding=encoding, quote=quote,
+            input_format=input_format, hidden=hidden, gitignore=gitignore, include=include,
+            exclude=exclude, relative=relative, strip_prefix=strip_prefix, keep=keep,
+            threshold=threshold, against=against, since=since, agree=agree, differ=differ,
+            update=update, lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
             needs_documents=needs_documents, on_file=on_file, on_decisions=on_decisions,
         )  # fmt: skip
-        files = tuple(survivors)
-        return RewrittenFiles(
-            files, survivors.unchecked, survivors.newest_batch, survivors.left_out
-        )
 
     def neighbors(
         self,
@@ -2433,8 +2426,8 @@ def deduplicate(
 ) -> Any:
     """Return a table in memory without the rows that repeat others.
 
-    A temporary index is made of the rows (in ``TMPDIR``) and removed. What it promises is what an
-    :class:`Index` with these parameters does. Rows without a text are kept. So are rows whose
+    Temporary files (in ``TMPDIR``) hold what memory need not. What is promised is what an
+    :class:`Index` with these parameters promises. Rows without a text are kept. So are rows whose
     text an index refuses, with an :class:`LshdbWarning` that names the first one.
 
     Parameters
@@ -2480,19 +2473,13 @@ def deduplicate(
     >>> frame = pandas.read_parquet("news.parquet")              # doctest: +SKIP
     >>> clean = lshdb.deduplicate(frame, text="body")            # doctest: +SKIP
     """
-    import tempfile
-
     from lshdb.clusters.table_rows import TableRows
     from lshdb.params.options import check_parameters
+    from lshdb.transient.transient_index import TransientIndex
 
     check_parameters("deduplicate", parameters, "text", "keep", "mark", "workers", "tokenizer")
     rows = TableRows(table, text=text, keep=keep, is_marked=mark)
-    with (
-        tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True) as folder,
-        Index.create(
-            os.path.join(folder, "table.lshdb"), tokenizer=tokenizer, **parameters
-        ) as index,
-    ):
+    with TransientIndex.create(tokenizer=tokenizer, **parameters) as index:
         if rows.are_there:
             try:
                 result = index.add(rows.documents(), workers=workers)
@@ -2500,5 +2487,5 @@ def deduplicate(
                 result = error.result
             rows.tell_rejected(result)
         drops = index.dedup(keep=keep, only="drop") if len(index) else ()
-        clusters = index.clusters(update=False) if len(index) and mark else ()
+        clusters = index.clusters() if len(index) and mark else ()
         return rows.result(drops, clusters)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lshdb.documents.read import Peek
     from lshdb.ingest.add_result import AddResult
     from lshdb.params.index_params import IndexParams
+    from lshdb.transient.transient_index import TransientIndex
 
 __all__ = [
     "add_watched",
@@ -156,7 +157,7 @@ def _waiting(error: LockedError, timeout: float, what: str) -> str:
 
 
 def add_watched(
-    index: Index,
+    index: Index | TransientIndex,
     items: Iterable[Document | Rejected],
     progress: AddProgress,
     *,
@@ -179,19 +180,19 @@ def add_watched(
         if not is_quiet():
             progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
 
+    lasting: dict[str, Any] = {}
+    if isinstance(index, Index):
+        lasting = {"on_conflict": on_conflict, "source": source, "night": night}
+        lasting |= {"lock_timeout": lock_timeout, "on_wait": say_waiting}
     try:
         with progress:
             return index.add(
                 watched,
-                on_conflict=on_conflict,
                 max_errors=max_errors,
-                source=source,
-                night=night,
-                lock_timeout=lock_timeout,
                 workers=workers,
                 on_reject=progress.rejected if report_rejected else None,
                 on_commit=progress.committed,
-                on_wait=say_waiting,
+                **lasting,
             )
     except AllRejectedError as error:  # each was reported, and the exit code says so
         return error.result

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lshdb import ReadOnlyError
+from lshdb import Index, ReadOnlyError
 from lshdb.arguments import MEASURES
 from lshdb.cli._command import Command, complete_files, index_argument, options
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
@@ -25,8 +25,9 @@ from lshdb.documents.document import MAX_DOCUMENT_BYTES
 from lshdb.documents.registry import INPUT_FORMATS
 
 if TYPE_CHECKING:
-    from lshdb import EdgeState, Index
+    from lshdb import EdgeState
     from lshdb.arguments import Verify
+    from lshdb.transient.transient_index import TransientIndex
 
 __all__ = [
     "FOLDERS",
@@ -310,7 +311,7 @@ LINKING = ("threshold", "verify", "max_bucket", "memory", "no_update", "lock_tim
 
 
 def update_edges(
-    index: Index,
+    index: Index | TransientIndex,
     *,
     threshold: float | None,
     verify: Verify | None,
@@ -340,7 +341,7 @@ def update_edges(
                     lock_timeout=lock_timeout,
                 )
         except ReadOnlyError as error:
-            if verify is not None or max_bucket is not None:
+            if verify is not None or max_bucket is not None or not isinstance(index, Index):
                 raise
             state = _stored_before(index, error)
     if state is None:

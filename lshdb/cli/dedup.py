@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Index, InputError, Rejected, read_documents
+from lshdb import Index, InputError, Rejected, TransientIndex, read_documents
 from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
 from lshdb.cli._command import is_index, options
@@ -118,8 +117,8 @@ REWRITING = (
     "--index",
     "kept_index",
     metavar="PATH",
-    help="Without INDEX: keep the index that is made of the files here.  [default: a temporary "
-    "index, in TMPDIR]",
+    help="Without INDEX: make an index of the files here, which stays.  [default: temporary files "
+    "in TMPDIR]",
 )
 @options(input_options, without=["keys"])
 @folder_options
@@ -163,9 +162,9 @@ def command(
     document in INDEX are kept.
 
     With --output, INDEX may be left out: the first argument is INDEX if it is an index, or is
-    called *.lshdb. Then an index of the files is made, used and removed. The options under Input
-    and New index are those of lshdb add, and --threshold is the index's. Without a key field, path
-    and row number are the keys.
+    called *.lshdb. Then temporary files stand in for an index, with the same answer. The options
+    under Input and New index are those of lshdb add, and --threshold is the index's. Without a key
+    field, path and row number are the keys.
 
     --decisions FILE writes the list of decisions to a file, also of files that are written again.
 
@@ -365,14 +364,10 @@ def _write_without_index(
     if linking["threshold"] is not None:
         parameters["threshold"] = linking["threshold"]
     with contextlib.ExitStack() as opened:
-        place = kept_index
-        if place is None:
-            folder = opened.enter_context(temporary_folder())
-            place = os.path.join(folder, "temporary.lshdb")
-        index = open_if_there(place, **parameters)
+        index: Index | TransientIndex | None = None
+        if kept_index is not None:
+            index = open_if_there(kept_index, **parameters)
         is_new = index is None
-        if index is not None:
-            opened.enter_context(index)
         kind = (
             METRICS[parameters.get("metric", DEFAULT_METRIC)]
             if index is None
@@ -392,16 +387,19 @@ def _write_without_index(
             from_peek = seen_parameters(peek, is_dim_given="dim" in parameters)
         else:
             items = read_documents(files, dim=parameters.get("dim"), **how_to_read)
-        if index is None:
+        if kept_index is None:
+            index = TransientIndex.create(**(from_peek | parameters))
+            on_interruption(index.close)
+        elif index is None:
             index = Index.create(
-                place,
+                kept_index,
                 deferred=True,
                 lock_timeout=linking["lock_timeout"],
                 **(from_peek | parameters),
             )
-            opened.enter_context(index)
+        opened.enter_context(index)
         if kept_index is not None:
-            note(f"{'making' if is_new else 'adding to'} the index {place}")
+            note(f"{'making' if is_new else 'adding to'} the index {kept_index}")
         result = add_watched(
             index,
             items,
@@ -428,7 +426,9 @@ def _write_without_index(
     return REJECTED if result.rejected else 0
 
 
-def _list(index: Index, decisions: Iterable[Decision], output_format: str | None) -> None:
+def _list(
+    index: Index | TransientIndex, decisions: Iterable[Decision], output_format: str | None
+) -> None:
     rows = (
         (decision.key, _word(decision), decision.kept_key, decision.similarity, decision.method)
         for decision in decisions
@@ -461,15 +461,6 @@ def _refuse_repeated(rejection: Rejected) -> None:
         )
 
 
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[str]:
-    """Yield a folder that is removed at the end, also if a signal ends the process."""
-    folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
-    on_interruption(folder.cleanup)
-    with folder as path:
-        yield path
-
-
 def _filter(lines: Survivors, max_document_bytes: int) -> None:
     """Write the lines of a file that are kept, and note their number."""
     print_bytes(lines)
@@ -485,7 +476,7 @@ def _filter(lines: Survivors, max_document_bytes: int) -> None:
 
 
 def _write(
-    index: Index,
+    index: Index | TransientIndex,
     paths: tuple[str, ...],
     output: str,
     reading: dict[str, Any],

@@ -45,6 +45,7 @@ from lshdb.clusters.deduplication import (
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
     Fields,
     shown_paths,
 )
@@ -171,6 +172,26 @@ class RewrittenFiles:
         return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
 
 
+_FOLDERS = ("hidden", "gitignore", "include", "exclude", "relative", "strip_prefix")
+
+
+def rewrite_files(
+    handle: Handle,
+    paths: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    mark: bool = False,
+    **question: Any,
+) -> RewrittenFiles:
+    """Write files again; what the question is made of has the names of ``Index.dedup_files``."""
+    folders = {name: question.pop(name) for name in _FOLDERS if name in question}
+    rewriting = handle.ask(
+        Rewriting, handle, paths, output, is_marked=mark, folders=folders, **question
+    )
+    files = tuple(rewriting)
+    return RewrittenFiles(files, rewriting.unchecked, rewriting.newest_batch, rewriting.left_out)
+
+
 class Rewriting(StoredAnswer[RewrittenFile]):
     """Files as they are written, one after another: a step of the iteration writes one."""
 
@@ -183,24 +204,24 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         output: str | os.PathLike[str],
         /,
         *,
-        is_marked: bool,
-        overwrite: bool,
-        keep: str,
-        key_field: str | None,
-        row_keys: bool,
-        delimiter: str | None,
-        encoding: str | None,
-        quote: str | None,
-        input_format: str,
-        against: bool,
-        since: Since,
-        max_document_bytes: int,
+        is_marked: bool = False,
+        overwrite: bool = False,
+        keep: str = "first",
+        key_field: str | None = None,
+        row_keys: bool = False,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        quote: str | None = None,
+        input_format: str = "auto",
+        against: bool = False,
+        since: Since = None,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
         folders: Mapping[str, Any],
-        needs_documents: bool,
-        on_file: Callable[[RewrittenFile], None] | None,
-        on_decisions: Callable[[Iterator[Decision]], None] | None,
-        agree: str | Iterable[str],
-        differ: str | Iterable[str],
+        needs_documents: bool = True,
+        on_file: Callable[[RewrittenFile], None] | None = None,
+        on_decisions: Callable[[Iterator[Decision]], None] | None = None,
+        agree: str | Iterable[str] = (),
+        differ: str | Iterable[str] = (),
         **asked: Any,
     ) -> None:
         self._agreement = check_agreement(store, agree, differ)

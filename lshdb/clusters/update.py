@@ -45,9 +45,9 @@ __all__ = [
     "EdgeMaking",
     "bring_up_to_date",
     "edge_state",
-    "edge_target",
     "edges_down_to",
     "is_current",
+    "make_edges",
     "ready_edges",
     "update_clusters",
 ]
@@ -155,7 +155,7 @@ def edges_down_to(store: OpenIndex, snapshot: IndexState, level: float) -> EdgeS
     return state
 
 
-def _edge_method(store: Store, verify: str | None) -> str:
+def _edge_method(store: OpenIndex, verify: str | None) -> str:
     method = choose_method(verify, store.params)
     if method == "none":
         raise ParameterError(
@@ -204,7 +204,7 @@ def bring_up_to_date(
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
-        target = edge_target(state, threshold, method, max_bucket)
+        target = _target(state, threshold, method, max_bucket)
         if state is not None and is_current(snapshot, target):
             return state
     with contextlib.ExitStack() as exits:
@@ -225,7 +225,7 @@ def bring_up_to_date(
         # transaction, which under the lock sees the same state.
         with store.reading() as snapshot:
             state = snapshot.edges.state()
-            target = edge_target(state, threshold, method, max_bucket)
+            target = _target(state, threshold, method, max_bucket)
             if state is not None and not _serves(state, target):
                 transaction.edges.clear()
                 state = None
@@ -237,7 +237,43 @@ def bring_up_to_date(
     return reached
 
 
-def edge_target(
+def make_edges(
+    store: OpenIndex,
+    tables: EdgeSink,
+    state: IndexState,
+    family: Family,
+    *,
+    threshold: float,
+    verify: str | None,
+    max_bucket: int | str | None,
+    memory: int,
+    workers: int,
+) -> EdgeState:
+    """Make the edges and clusters of an index without tables, and return their state.
+
+    Parameters
+    ----------
+    store : OpenIndex
+    tables : EdgeSink
+        Where they go; empty.
+    state : IndexState
+        The documents.
+    family : Family
+    threshold : float
+        The level down to which edges are needed.
+    verify, max_bucket, memory, workers
+        As for :meth:`lshdb.Index.update_clusters`.
+    """
+    target = _target(None, threshold, _edge_method(store, verify), max_bucket)
+    making = EdgeMaking(tables, state, family, target, memory, workers)
+    reached = making.from_scratch()
+    if making.loss is not None:
+        remember_loss(store, reached, making.loss)
+    tables.put_state(reached)
+    return reached
+
+
+def _target(
     state: EdgeState | None, threshold: float, method: str, max_bucket: int | str | None
 ) -> EdgeState:
     """Return the state that an update has to reach, still without its counts."""

@@ -60,6 +60,9 @@ __all__ = [
     "REPEATED",
     "Rejections",
     "add_documents",
+    "all_rejected",
+    "check_documents",
+    "given_blocks",
     "has_order",
     "has_same_tokens",
     "in_batches",
@@ -95,11 +98,7 @@ def add_documents(
     check_on_conflict(on_conflict, ways=(*ON_CONFLICT, "unite"))
     if on_conflict == "unite":
         check_unites(family.params)
-    check_items(
-        "documents", items, "an iterable of (key, text) pairs or documents",
-        hint="put one document into a list; a dict gives its pairs by .items(); files are read by "
-        "lshdb.read_documents([path])",
-    )  # fmt: skip
+    check_documents(items)
     workers = choose_workers(workers)
     started = time.perf_counter()
     result = AddResult()
@@ -109,11 +108,7 @@ def add_documents(
         Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer,
         Ahead(family, writer.codec, workers=workers, expects_new=writer.began_empty) as ahead,
     ):
-        if isinstance(items, DocumentStream):
-            is_at_hand, blocks = items.is_at_hand, callers_items(items.by_blocks())
-        else:
-            is_at_hand = isinstance(items, Sized)
-            blocks = in_blocks(map(_document, callers_items(items)), is_at_hand=is_at_hand)
+        blocks, is_at_hand = given_blocks(items)
         batches = in_batches(
             blocks,
             family,
@@ -131,8 +126,25 @@ def add_documents(
             raise TooManyRejectedError(committed, hint=error.hint) from None
     result.seconds = time.perf_counter() - started
     if result.rejected and not result.documents:
-        raise _all_rejected(result)
+        raise all_rejected(result)
     return result
+
+
+def check_documents(items: Any) -> None:
+    """Raise ParameterError for what holds no documents."""
+    check_items(
+        "documents", items, "an iterable of (key, text) pairs or documents",
+        hint="put one document into a list; a dict gives its pairs by .items(); files are read by "
+        "lshdb.read_documents([path])",
+    )  # fmt: skip
+
+
+def given_blocks(items: Iterable[Given]) -> tuple[Iterator[Item], bool]:
+    """Return documents as blocks, and whether they come without waiting."""
+    if isinstance(items, DocumentStream):
+        return callers_items(items.by_blocks()), items.is_at_hand
+    is_at_hand = isinstance(items, Sized)
+    return in_blocks(map(_document, callers_items(items)), is_at_hand=is_at_hand), is_at_hand
 
 
 def _document(item: Given) -> Document | Rejected:
@@ -217,7 +229,8 @@ class Rejections:
         self.add(Rejected(source or f"key {key!r}", reason))
 
 
-def _all_rejected(result: AddResult) -> AllRejectedError:
+def all_rejected(result: AddResult) -> AllRejectedError:
+    """Return the error for an input of which nothing was accepted."""
     first, n = result.rejections[0], result.rejected
     return AllRejectedError(
         f"{first.source}: {first.reason}"

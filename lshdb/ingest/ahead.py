@@ -31,7 +31,7 @@ from lshdb.ingest.batch import (
     sign_in_threads,
 )
 from lshdb.signatures.family import Family, SignedTexts
-from lshdb.storage.tables.bodies import BodyCodec, raw_body, train_dictionary
+from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, raw_body, train_dictionary
 from lshdb.threads import Task, Workers
 
 __all__ = ["Ahead", "BatchPart"]
@@ -57,8 +57,9 @@ class Ahead:
     Parameters
     ----------
     family : Family
-    codec : BodyCodec
-        Of the index; if it has no dictionary yet, one is trained on the first texts.
+    codec : BodyCodec or None
+        Of the index; if it has no dictionary yet, one is trained on the first texts. Without one,
+        bodies are not packed, and stay.
     workers : int
         Threads that work at a time, the caller's included; the results do not depend on it.
     expects_new : bool
@@ -74,16 +75,17 @@ class Ahead:
     """
 
     def __init__(
-        self, family: Family, codec: BodyCodec, *, workers: int, expects_new: bool
+        self, family: Family, codec: BodyCodec | None, *, workers: int, expects_new: bool
     ) -> None:
         self._family = family
-        self._codec = codec
-        self._may_train = not codec.dictionary
+        self._codec = WITHOUT_DICTIONARY if codec is None else codec
+        self._may_train = codec is not None and not codec.dictionary
+        self._keeps_bodies = codec is None
         self._workers = workers
         self.expects_new = expects_new
         self.most_characters = add_sizes.SIZES.ahead_characters if workers > 1 else 0
         self._threads = Workers(workers - 1)
-        self._packs = family.params.keeps_texts
+        self._packs = codec is not None and family.params.keeps_texts
         self._packs_ahead = self._packs and not self._may_train
         self._signed: SignedTexts | None = None
 
@@ -127,7 +129,7 @@ class Ahead:
         if sum(len(texts.hashes) for _, texts in signed_parts) == n:
             signed = _joined([texts for _, texts in signed_parts])
             batch.contents = Contents(range(n), signed.hashes, signed.n_unassigned, signed)
-            if not (self._packs and b"" in batch.packed):
+            if not (self._keeps_bodies or (self._packs and b"" in batch.packed)):
                 batch.bodies = [None] * n  # as large as all the rest, and needed no more
             return
         batch.contents = Contents([None] * n, [b""] * n, [0] * n)

@@ -41,8 +41,7 @@ from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.rows.edges import Edges, EdgeState
-from lshdb.storage.transactions.index_state import EdgeReader, IndexState
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import EdgeReader, IndexState, OpenIndex
 
 __all__ = [
     "DocumentCounts",
@@ -277,16 +276,16 @@ def lost_by(
     return None if lost is None else lost + left_out.copy_pairs
 
 
-_KNOWN: WeakKeyDictionary[Store, tuple[EdgeState, float, Loss]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[OpenIndex, tuple[EdgeState, float, Loss]] = WeakKeyDictionary()
 """The loss last computed for an open index, with its state and level."""
 
 
-def remember_loss(store: Store, state: EdgeState, loss: Loss) -> None:
+def remember_loss(store: OpenIndex, state: EdgeState, loss: Loss) -> None:
     """Keep the loss of stored pairs that are about to be committed, for the next question."""
     _KNOWN[store] = (replace(state, recall_lost=loss.share), state.threshold, loss)
 
 
-def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Loss | None:
+def loss_of_stored(store: OpenIndex, family: Family, threshold: float | None) -> Loss | None:
     """Estimate the stored pairs that large buckets hide; see :meth:`lshdb.Index.loss`."""
     lowest = level_of(store.params, threshold)
     with store.reading() as snapshot:

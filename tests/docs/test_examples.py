@@ -108,6 +108,7 @@ def run(command: str, folder: Path, program: Path, **extra: str) -> str:
 def matches(expected: str, given: str) -> bool:
     """Equal, where ``...`` in what is expected stands for anything within a line."""
     pattern = re.escape(expected.rstrip()).replace(re.escape("..."), "[^\n]*")
+    pattern = pattern.replace("documents/s", "documents?/s")  # a slow machine adds one in a second
     return re.fullmatch(pattern, given.rstrip()) is not None
 
 

@@ -49,6 +49,7 @@ __all__ = [
     "plain_vector",
     "raw_body",
     "size_of_body",
+    "stored_frame",
     "train_dictionary",
 ]
 
@@ -92,6 +93,7 @@ HEADER_BYTES = len(_RAW_HEADERS[0])
 RAW_HEADERS = b"".join(_RAW_HEADERS)
 """What stands before a body of 0, 1, 2, ... bytes that is not compressed."""
 
+_BLOCK_BYTES = 2**17
 _HAS_CHECKSUM = 4
 """Flag of a frame that :class:`BodyCodec` compressed; a raw one has no checksum."""
 _LEAST_BYTES = 12
@@ -483,6 +485,27 @@ def codec_of(dictionary: object, dictionary_hash: object) -> BodyCodec:
 def _zstd() -> Any:
     """Return the module, which takes 5 ms to import."""
     return importlib.import_module("zstandard")
+
+
+def stored_frame(raw: bytes) -> bytes:
+    """Make a zstd frame that holds the bytes as they are, in raw blocks (RFC 8878, 3.1.1.2.2)."""
+    if len(raw) <= _RAW_UP_TO:
+        return _RAW_HEADERS[len(raw)] + raw
+    size = len(raw)
+    # One segment; 8 bytes of content size, or 4.
+    head = (
+        b"\xa0" + size.to_bytes(4, "little")
+        if size < 2**32
+        else b"\xe0" + size.to_bytes(8, "little")
+    )
+    if size <= _BLOCK_BYTES:
+        return b"\x28\xb5\x2f\xfd" + head + (size << 3 | 1).to_bytes(3, "little") + raw
+    parts = [b"\x28\xb5\x2f\xfd", head]
+    for start in range(0, size, _BLOCK_BYTES):
+        block = raw[start : start + _BLOCK_BYTES]
+        is_last = start + len(block) == size
+        parts += [(len(block) << 3 | is_last).to_bytes(3, "little"), block]
+    return b"".join(parts)
 
 
 def size_of_body(packed: bytes) -> int | None:

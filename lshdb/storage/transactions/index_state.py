@@ -75,6 +75,9 @@ class EdgeSink(EdgeReader, Protocol):
     def put_members(self, signature_ids: Ids, labels: Ids) -> None:
         """Take members of clusters."""
 
+    def put_state(self, state: EdgeState) -> None:
+        """Note what the edges cover."""
+
 
 class RowsAndTexts(Protocol):
     """The part of one state of an index that verifies pairs."""

@@ -1,0 +1,312 @@
+"""Documents -> rows, orders and texts of an index that lasts for one question.
+
+The way is that of an add (``ingest/``), but for what makes an index last: nothing is synced, no
+text is compressed, no row goes into a table, and no key is looked up but for repeats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arguments import check_whole
+from lshdb.documents.document import Given, Rejected
+from lshdb.errors import LshdbError
+from lshdb.ingest import add_sizes
+from lshdb.ingest.add import Rejections, all_rejected, check_documents, given_blocks, in_batches
+from lshdb.ingest.add_result import AddResult
+from lshdb.ingest.ahead import Ahead
+from lshdb.ingest.batch import Batch, Contents
+from lshdb.ingest.commit_group import NewPostings
+from lshdb.ingest.written import KeyFilter, WrittenContents
+from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.banding import content_keys
+from lshdb.signatures.family import Family
+from lshdb.storage.orders.freezing import freeze_rows
+from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.tables.bodies import raw_body, stored_frame
+from lshdb.storage.tables.records import timestamp
+from lshdb.storage.transactions.diagnosis import callers_function
+from lshdb.threads import choose_workers, collector_paused
+from lshdb.transient.transient_state import FORMS, DocumentColumns, TransientState, hash_keys
+from lshdb.transient.transient_store import TransientStore
+
+__all__ = ["add_to_transient"]
+
+Ids: TypeAlias = NDArray[np.int64]
+_DIGESTS = 2**16
+
+
+class _Rows(NamedTuple):
+    """The rows so far, as orders are made of them."""
+
+    n_signatures: int
+    generation: Generation
+
+    def segments(self, ends: Iterable[int]) -> dict[int, int]:
+        """Return a number for each segment, as commits of an index draw them."""
+        return dict.fromkeys(ends, 1)
+
+
+class _Digests:
+    """Hashes of contents by signature, 16 bytes each."""
+
+    def __init__(self) -> None:
+        self._blocks: list[NDArray[np.uint8]] = []
+        self._n = 0
+
+    def append(self, digests: list[bytes]) -> None:
+        values = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
+        while len(values):
+            place = self._n % _DIGESTS
+            if place == 0:
+                self._blocks.append(np.empty((_DIGESTS, 16), dtype=np.uint8))
+            part, values = values[: _DIGESTS - place], values[_DIGESTS - place :]
+            self._blocks[-1][place : place + len(part)] = part
+            self._n += len(part)
+
+    def of(self, signature_ids: Ids) -> list[bytes]:
+        return [
+            self._blocks[number // _DIGESTS][number % _DIGESTS].tobytes()
+            for number in signature_ids.tolist()
+        ]
+
+
+class TransientAdd:
+    """Takes batches into a store; :meth:`finish` gives it its state.
+
+    Parameters
+    ----------
+    store : TransientStore
+    family : Family
+    result : AddResult
+        Counted up.
+    on_repeat : callable
+        Told the key and the source of a document whose key came before; it is left out.
+    """
+
+    def __init__(
+        self,
+        store: TransientStore,
+        family: Family,
+        result: AddResult,
+        on_repeat: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._result = result
+        self._params = family.params
+        self._on_repeat = on_repeat
+        self._names, self._bodies = store.names, store.bodies
+        self._signature_ids: list[Ids] = []
+        self._sizes: list[NDArray[np.int32]] = []
+        self._forms: list[NDArray[np.uint8]] = []
+        self._key_hashes: list[Ids] = []
+        self._batch_starts: list[int] = []
+        self._set_sizes: list[NDArray[np.int32]] = []
+        self._fields: dict[int, bytes] = {}
+        self._n = self._n_signatures = 0
+        self._digests = _Digests()
+        self._written = WrittenContents()
+        self._orders = BandOrders(self._params.cut)
+        self._new = NewPostings(self._orders, 0)
+        self._met = KeyFilter()
+
+    def take(self, batch: Batch, ahead: Ahead) -> None:
+        """Take a batch."""
+        places = self._without_repeats(batch)
+        contents = ahead.contents(batch, places)
+        self._signature_ids.append(self._share(contents, ahead))
+        self._names.append(
+            [f"{batch.keys[place]}\0{batch.sources[place]}".encode() for place in places]
+        )
+        forms = [0] * len(places)
+        if self._params.keeps_texts:
+            bodies = [raw_body(batch.bodies[place]) for place in places]
+            self._bodies.append([stored_frame(raw) for _, raw in bodies])
+            forms = [FORMS.index(form) for form, _ in bodies]
+        self._forms.append(np.array(forms, dtype=np.uint8))
+        self._sizes.append(np.array([batch.sizes[place] for place in places], dtype=np.int32))
+        self._batch_starts.append(self._n)
+        for number, place in enumerate(places, self._n + 1):
+            if place in batch.fields:
+                self._fields[number] = batch.fields[place].encode()
+        self._n += len(places)
+        self._result.added += len(places)
+        self._result.batches.append(len(self._batch_starts))
+        if self._new.n >= add_sizes.SIZES.commit_postings:
+            self._freeze()
+
+    def finish(self) -> None:
+        """Give the store its state."""
+        self._freeze()
+        columns = DocumentColumns(
+            _joined(self._signature_ids, np.int64),
+            np.append(_joined(self._set_sizes, np.int32), np.int32(0)),
+            _joined(self._sizes, np.int32),
+            _joined(self._forms, np.uint8),
+            _joined(self._key_hashes, np.int64),
+            np.array(self._batch_starts, dtype=np.int64),
+            self._names,
+            self._bodies,
+            self._fields,
+            timestamp(),
+        )
+        store = self._store
+        store.state = TransientState(columns, store.generation, store.orders, self._n_signatures)
+
+    def _without_repeats(self, batch: Batch) -> Sequence[int]:
+        """Return the places of the documents whose keys did not come before."""
+        keys = batch.keys
+        hashes = np.array(hash_keys(keys), dtype=np.int64)
+        suspected = self._met.suspected(hashes)
+        self._met.remember(hashes)
+        places: Sequence[int] = range(len(keys))
+        if suspected.any() or len(set(keys)) < len(keys):
+            met: set[str] = set()
+            places = []
+            for place, (key, is_suspected) in enumerate(zip(keys, suspected.tolist(), strict=True)):
+                if key in met or (is_suspected and self._is_there(key)):
+                    self._on_repeat(key, batch.sources[place])
+                else:
+                    met.add(key)
+                    places.append(place)
+            hashes = hashes[places]
+        self._key_hashes.append(hashes)
+        return places
+
+    def _is_there(self, key: str) -> bool:
+        """Return whether a document of an earlier batch has that key."""
+        start = 0
+        for hashes in self._key_hashes:
+            rows = start + np.flatnonzero(hashes == hash_keys([key])[0])
+            if any(name.startswith(f"{key}\0".encode()) for name in self._names.take(rows)):
+                return True
+            start += len(hashes)
+        return False
+
+    def _share(self, contents: Contents, ahead: Ahead) -> Ids:
+        """Return the signature of each document, -1 for none; write those that are new."""
+        values = dict(zip(contents.hashes, contents.values, strict=True))
+        keys = content_keys(list(values))
+        signature_of = self._known(values, keys[self._written.suspected(keys)])
+        fresh = (
+            [digest for digest in values if digest not in signature_of]
+            if signature_of
+            else list(values)
+        )
+        rows, counts = ahead.sign([values[digest] for digest in fresh])
+        if (counts == 0).any():
+            filled = counts > 0
+            fresh = list(itertools.compress(fresh, filled.tolist()))
+            rows, counts = rows[filled], counts[filled]
+        if fresh:
+            parts: list[NDArray[Any]] = [rows]
+            if self._params.keeps_vectors:
+                parts.append(np.stack([values[digest] for digest in fresh]))
+            self._store.generation.append(self._n_signatures, parts)
+            self._new.add(self._new.cut(rows, fresh))
+            self._written.remember(content_keys(fresh))
+            self._digests.append(fresh)
+            self._set_sizes.append(counts.astype(np.int32))
+            signature_of.update(zip(fresh, itertools.count(self._n_signatures), strict=False))
+            self._n_signatures += len(fresh)
+        ids = np.array([signature_of.get(digest, -1) for digest in contents.hashes], dtype=np.int64)
+        self._result.copies += int((ids >= 0).sum()) - len(fresh)
+        return ids
+
+    def _known(self, values: Container[bytes], keys: Ids) -> dict[bytes, int]:
+        """Return the signatures of the contents that some had, by hash."""
+        if not len(keys):
+            return {}
+        ids = self._new.of_contents(keys)
+        store = self._store
+        n_sorted = self._n_signatures - self._new.n // self._orders.n_orders
+        cover = store.orders.cover(_Rows(n_sorted, store.generation)) if n_sorted else None
+        if cover is not None:
+            ids = np.concatenate(
+                [ids, cover.of_contents(keys), np.arange(cover.n_covered, n_sorted)]
+            )
+        digests = self._digests.of(ids)
+        return {
+            digest: number
+            for digest, number in zip(digests, ids.tolist(), strict=True)
+            if digest in values
+        }
+
+    def _freeze(self) -> None:
+        """Sort the postings that are new into a file."""
+        store = self._store
+        if self._new.n:
+            freeze_rows(
+                store.orders,
+                _Rows(self._n_signatures, store.generation),
+                lambda first, last: dict(
+                    zip(range(first, last), self._digests.of(np.arange(first, last)), strict=True)
+                ),
+                add_start=0,
+                goes_on=True,
+                ready=self._new.sorted_rows(),
+            )
+            self._new = NewPostings(self._orders, self._n_signatures)
+
+
+def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype=dtype), *parts])
+
+
+def add_to_transient(
+    store: TransientStore,
+    documents: Iterable[Given],
+    family: Family,
+    *,
+    max_errors: int | None,
+    workers: int | None,
+    on_reject: Callable[[Rejected], None] | None,
+    on_commit: Callable[[AddResult], None] | None,
+) -> AddResult:
+    """Fill an index; see :meth:`lshdb.Index.add`.
+
+    Raises
+    ------
+    AllRejectedError, TooManyRejectedError, LshdbError
+    """
+    check_documents(documents)
+    if store.is_filled:
+        raise LshdbError(
+            "documents come into a transient index once",
+            hint="give all of them together, or make an index",
+        )
+    store.is_filled = True
+    if max_errors is not None:
+        check_whole("max_errors", max_errors, 0)
+    started = time.perf_counter()
+    result = AddResult()
+    rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
+    add = TransientAdd(store, family, result, rejections.add_repeat)
+    blocks, is_at_hand = given_blocks(documents)
+    told = callers_function(on_commit)
+    try:
+        with Ahead(family, None, workers=choose_workers(workers), expects_new=True) as ahead:
+            for batch in in_batches(
+                blocks, family, rejections.add, ahead,
+                is_at_hand=is_at_hand, window=family.params.window,
+            ):  # fmt: skip
+                with collector_paused():
+                    add.take(batch, ahead)
+                if told is not None:
+                    told(result)
+        add.finish()
+    except OSError as error:
+        raise LshdbError(
+            f"writing temporary files to {store.path.parent} failed: {error.strerror}",
+            hint="make room there, or name another folder in the environment variable TMPDIR",
+        ) from error
+    result.seconds = time.perf_counter() - started
+    if result.rejected and not result.documents:
+        raise all_rejected(result)
+    return result

@@ -1,0 +1,82 @@
+"""An index that lasts for one question: what is open of it, and where its parts lie."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from lshdb.errors import LshdbError
+from lshdb.files.process import Process
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.band_orders import BandOrders
+from lshdb.storage.orders.frozen import OrderFolder
+from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
+from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.transient.spilled import SpilledBytes
+from lshdb.transient.transient_state import TransientState
+
+__all__ = ["TransientStore"]
+
+_Item = TypeVar("_Item")
+
+
+class TransientStore:
+    """The parts of the index; made empty, filled once, and gone when it is closed.
+
+    Parameters
+    ----------
+    params : IndexParams
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        self.params = params
+        self._folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
+        self.path = Path(self._folder.name)
+        self.generation = Generation(self.path, FIRST_NAME, row_layouts(params))
+        self.generation.create()
+        self.orders = OrderFolder(self.path, BandOrders(params.cut))
+        self.names, self.bodies = SpilledBytes(self.path), SpilledBytes(self.path)
+        self.process = Process()
+        self.state: TransientState | None = None
+        self.is_closed = self.is_filled = False
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[TransientState]:
+        """Return its one state."""
+        self.require_open()
+        if self.state is None:
+            raise LshdbError("nothing was added yet")
+        yield self.state
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents came in."""
+        return 0 if self.state is None else self.state.next_doc_id - 1
+
+    def refuse_inside(self, path: Path) -> None:
+        """Do nothing: nobody names a file in there."""
+
+    def require_open(self) -> None:
+        """Raise LshdbError if it is closed."""
+        if self.is_closed:
+            raise LshdbError("the index is closed", hint="open it again")
+
+    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """Yield the items until the store is closed."""
+        try:
+            for item in items:
+                yield item
+                self.require_open()
+        finally:
+            if isinstance(items, Generator):
+                items.close()
+
+    def close(self) -> None:
+        """Remove all of it."""
+        self.is_closed = True
+        self.names.close()
+        self.bodies.close()
+        self._folder.cleanup()
