@@ -124,7 +124,8 @@ def test_other_errors_are_looked_into(index: Index, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("lshdb.ingest.ahead.Ahead.contents", fail)
     with pytest.raises(Looked):
         index.add([("new", "a text")])
-    for looks_up in ("members", "members_of"):  # of one query, and of several
+    # Of one query, and of several, by orders and without.
+    for looks_up in ("members", "agreeing", "members_of"):
         monkeypatch.setattr(Snapshot, looks_up, fail)
     for n in (1, 2):
         with pytest.raises(Looked):

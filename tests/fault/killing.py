@@ -94,15 +94,15 @@ class Killing:
 
     def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         plain = getattr(owner, name)
-        self._patch.setattr(owner, name, lambda *given: wrapper(plain, *given))
+        self._patch.setattr(owner, name, lambda *given, **how: wrapper(plain, *given, **how))
 
     def _append(self, plain: Callable[..., None], file: Any, first: int, rows: Any) -> None:
         plain(file, first, rows[: len(rows) // 2])
         self._moment("rows")
         plain(file, first, rows)
 
-    def _write(self, plain: Callable[..., None], file: Any, *given: Any) -> None:
-        plain(file, *given)
+    def _write(self, plain: Callable[..., None], file: Any, *given: Any, **how: Any) -> None:
+        plain(file, *given, **how)
         self._moment("generation")
 
     def _clear(self, plain: Callable[..., None], current: Any) -> None:

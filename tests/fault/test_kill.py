@@ -244,8 +244,8 @@ def test_nothing_is_left_of_an_upgrade_that_was_killed_at_its_end(
 UPGRADE_POSTGRES = {
     "before documents are read": ("maintain.format1:add_stored", "before", "old"),
     "before history is written": ("maintain.format1:_restore_history", "before", "old"),
-    "before the tables are dropped": ("maintain.format1:_drop_tables", "before", "old"),
-    "after the tables are dropped": ("maintain.format1:_drop_tables", "after", "old"),
+    "before the tables are dropped": ("maintain.format1:drop_tables", "before", "old"),
+    "after the tables are dropped": ("maintain.format1:drop_tables", "after", "old"),
     "before the commit": ("maintain.format1:transfer_rows", "after", "old"),
     "after the commit": ("maintain.upgrade:settle_upgrade", "before", "new"),
     "at the end": ("maintain.upgrade:settle_upgrade", "after", "new"),

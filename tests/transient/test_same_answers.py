@@ -198,6 +198,7 @@ def test_keys_with_one_hash_are_two_keys(temporary: Path, monkeypatch: pytest.Mo
             assert state.rows_of_keys(["c", "x", "a", "b"]).tolist() == [2, -1, 0, 1]
 
 
+@pytest.mark.fast
 def test_what_an_add_refuses_is_refused(temporary: Path) -> None:
     with TransientIndex.create() as transient:
         with pytest.raises(AllRejectedError):
