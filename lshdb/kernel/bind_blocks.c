@@ -75,10 +75,8 @@ static PyObject *py_find_agreeing(PyObject *module, PyObject *args)
     if (!take_source(source, &job.rows, &held))
         return NULL;
     Given given = {0};
-    if (!take_orders(list, &given)) {
-        let_go(&given);
+    if (!take_orders(list, &given))
         return NULL;
-    }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     AgreeingRows agreeing = {0};

@@ -78,7 +78,7 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
     return is_length(buffer, (Py_ssize_t)order_bytes(order), 1, "an order");
 }
 
-int take_orders(PyObject *list, Given *given)
+static int take_each(PyObject *list, Given *given)
 {
     if (!PyList_Check(list)) {
         PyErr_SetString(PyExc_TypeError, "orders is not a list");
@@ -102,6 +102,14 @@ int take_orders(PyObject *list, Given *given)
         }
     }
     return 1;
+}
+
+int take_orders(PyObject *list, Given *given)
+{
+    int taken = take_each(list, given);
+    if (!taken)
+        let_go(given);
+    return taken;
 }
 
 PyObject *say_failure(int failure)
@@ -135,10 +143,8 @@ static PyObject *py_find_keys(PyObject *module, PyObject *args)
     if (!is_length(&keys, n, 8, "keys") || !is_length(&counts, n, 8, "counts"))
         return NULL;
     Given given = {0};
-    if (!take_orders(list, &given)) {
-        let_go(&given);
+    if (!take_orders(list, &given))
         return NULL;
-    }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     Found found = {0};
@@ -193,10 +199,8 @@ static PyObject *py_group_keys(PyObject *module, PyObject *args)
         return NULL;
     }
     Given given = {0};
-    if (!take_orders(list, &given)) {
-        let_go(&given);
+    if (!take_orders(list, &given))
         return NULL;
-    }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     Groups groups = {0};

@@ -13,7 +13,7 @@ typedef struct {
     Py_ssize_t n;
 } Given;
 
-/* Take a list of them; 0 with an exception set. In either case let them go afterwards. */
+/* Take a list of them, and let them go afterwards; 0 with an exception set, and none to let go of. */
 int take_orders(PyObject *list, Given *given);
 void let_go(Given *given);
 
