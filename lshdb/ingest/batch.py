@@ -8,7 +8,8 @@ can run them on its own partitions: :func:`hash_bodies`, :func:`hash_contents` a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ __all__ = [
     "hash_texts",
     "row_checksums",
     "sign_in_threads",
+    "sign_new",
 ]
 
 PERSON_OF_TEXTS = b"text"
@@ -225,6 +227,38 @@ def sign_in_threads(
     for number in long:
         sign(slice(number, number + 1))
     return rows, counts
+
+
+def sign_new(
+    values: Mapping[bytes, Any],
+    known: Container[bytes],
+    sign: Callable[[list[Any]], tuple[NDArray[np.uint16], NDArray[np.int64]]],
+) -> tuple[list[bytes], NDArray[np.uint16], NDArray[np.int64]]:
+    """Sign the contents that nobody has yet, and leave out those without a shingle.
+
+    Parameters
+    ----------
+    values : mapping of bytes to any
+        Contents by their hashes.
+    known : container of bytes
+        Hashes of contents that are signed.
+    sign : callable
+        Values -> signature rows and numbers of shingles.
+
+    Returns
+    -------
+    digests : list of bytes
+        Of the contents with a row.
+    rows : ndarray of uint16, shape (n, row_words)
+    counts : ndarray of int64, shape (n,)
+    """
+    digests = [digest for digest in values if digest not in known] if known else list(values)
+    rows, counts = sign([values[digest] for digest in digests])
+    if (counts == 0).any():
+        filled = counts > 0
+        digests = list(itertools.compress(digests, filled.tolist()))
+        rows, counts = rows[filled], counts[filled]
+    return digests, rows, counts
 
 
 def row_checksums(columns: Sequence[Sequence[Any]]) -> list[int]:

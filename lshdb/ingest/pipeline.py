@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import ConflictError, LshdbWarning, ParameterError, warn_caller
 from lshdb.ingest.add_result import AddResult
-from lshdb.ingest.batch import Batch, Contents, row_checksums
+from lshdb.ingest.batch import Batch, Contents, row_checksums, sign_new
 from lshdb.ingest.commit_group import Group, NewPostings
 from lshdb.ingest.cut_documents import Review, review_documents
 from lshdb.ingest.unite import unite
@@ -562,17 +562,7 @@ class AddRun:
             stored = snapshot.signatures_of_contents(values, keys[~suspected], below=self._n_before)
         keys = keys[suspected]
         stored |= snapshot.signatures_of_contents(values, keys, recent=new.of_contents(keys))
-        if stored:
-            fresh = [digest for digest in values if digest not in stored]
-            rows, counts = source.sign([values[digest] for digest in fresh])
-        else:
-            fresh = list(values)
-            rows, counts = source.sign(list(values.values()))
-        digests = fresh
-        if (counts == 0).any():
-            filled = counts > 0
-            digests = list(itertools.compress(fresh, filled.tolist()))
-            rows, counts = rows[filled], counts[filled]
+        digests, rows, counts = sign_new(values, stored, source.sign)
         ids = itertools.count(transaction.n_signatures)
         signed = dict(zip(digests, zip(ids, counts.tolist(), strict=False), strict=True))
         shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows])

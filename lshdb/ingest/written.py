@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lshdb.kernel.random_numbers import mix64
 
-__all__ = ["KeyFilter", "WrittenContents", "WrittenDocuments"]
+__all__ = ["WrittenContents", "WrittenDocuments"]
 
 _FILTER_BITS = 27
 """Of the largest filter, which has room for 6.7 million keys in 16 MiB."""
@@ -23,13 +23,13 @@ _BITS_A_KEY = 20
 """1 in 400 is wrongly suspected by a full filter."""
 
 
-class KeyFilter:
+class _Filter:
     """Bloom filters, one after the other as they are full; their keys are int64.
 
     Each has twice the bits of the one before, up to 2^bits.
     """
 
-    def __init__(self, bits: int = _FILTER_BITS) -> None:
+    def __init__(self, bits: int) -> None:
         self._most_bits = bits
         self._filters: list[NDArray[np.uint8]] = []
         self._room = 0
@@ -69,7 +69,7 @@ def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
     return bits
 
 
-class WrittenContents(KeyFilter):
+class WrittenContents(_Filter):
     """The content keys that an add has written.
 
     A key that it has not can only be that of a signature from before the add, so the orders of its
@@ -99,7 +99,7 @@ class WrittenDocuments:
     """
 
     def __init__(self, *, is_all: bool, bits: int = _FILTER_BITS) -> None:
-        self._filter = KeyFilter(bits) if is_all else None
+        self._filter = _Filter(bits) if is_all else None
 
     def suspected(self, keys: Sequence[str], *, remembers: bool) -> Sequence[str]:
         """Return the keys that documents may have, including all that do; then note all of them."""

@@ -1,4 +1,4 @@
-"""Byte strings in a file without a name, by number: memory is 8 bytes each."""
+"""Byte strings in a file without a name, by number: memory is 8 to 16 bytes each."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SpilledBytes:
 
     def __init__(self, directory: Path) -> None:
         self._file: IO[bytes] = TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115 - lasts
-        self._ends: list[Ids] = [np.zeros(1, dtype=np.int64)]
-        self._size = 0
+        self._ends = np.zeros(1024, dtype=np.int64)  # where each value ends, after a 0; and room
+        self._n = 0
 
     def close(self) -> None:
         """Remove the file."""
@@ -48,24 +48,22 @@ class SpilledBytes:
             The disk is full or failed.
         """
         lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
-        write_at(self._file.fileno(), b"".join(values), self._size)
-        self._ends.append(self._size + np.cumsum(lengths))
-        self._size += int(lengths.sum())
-
-    def _all_ends(self) -> Ids:
-        """Return where each value ends, after a 0."""
-        if len(self._ends) > 1:
-            self._ends = [np.concatenate(self._ends)]
-        return self._ends[0]
+        size = int(self._ends[self._n])
+        write_at(self._file.fileno(), b"".join(values), size)
+        n = self._n + len(values)
+        if n >= len(self._ends):
+            self._ends = np.concatenate([self._ends, np.zeros(n, dtype=np.int64)])
+        self._ends[self._n + 1 : n + 1] = size + np.cumsum(lengths)
+        self._n = n
 
     def __len__(self) -> int:
-        return len(self._all_ends()) - 1
+        return self._n
 
     def take(self, numbers: Ids) -> list[bytes]:
         """Return some values, whose numbers are in order; neighbours are read together."""
         if not len(numbers):
             return []
-        ends = self._all_ends()
+        ends = self._ends
         starts, stops = ends[numbers], ends[numbers + 1]
         cuts = np.flatnonzero(starts[1:] - stops[:-1] > _GAP_BYTES) + 1
         values: list[bytes] = []
@@ -82,9 +80,9 @@ class SpilledBytes:
 
     def blocks(self) -> Iterator[list[bytes]]:
         """Yield all values in order, some megabyte at a time."""
-        ends, start = self._all_ends(), 0
-        while start < len(ends) - 1:
+        ends, start = self._ends[: self._n + 1], 0
+        while start < self._n:
             stop = int(np.searchsorted(ends, ends[start] + _READ_BYTES, side="right"))
-            stop = min(max(stop - 1, start + 1), len(ends) - 1)
+            stop = max(stop - 1, start + 1)
             yield self.take(np.arange(start, stop))
             start = stop

@@ -7,7 +7,6 @@ are numbered from 1, and a signature is never without one.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,10 +25,11 @@ from lshdb.storage.rowfiles.row_file import FileRows
 from lshdb.storage.rows.edges import Holders
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec
 from lshdb.storage.tables.records import Cursor, StoredDocument
+from lshdb.transient.document_names import DocumentNames
 from lshdb.transient.spilled import SpilledBytes
 from lshdb.transient.transient_edges import TransientEdges
 
-__all__ = ["DocumentColumns", "TransientState", "hash_keys"]
+__all__ = ["DocumentColumns", "TransientState"]
 
 Ids: TypeAlias = NDArray[np.int64]
 _TEXTS = 512
@@ -49,11 +49,9 @@ class DocumentColumns:
     n_chars : ndarray of int32, shape (n,)
     forms : ndarray of uint8, shape (n,)
         Places in ``FORMS``.
-    key_hashes : ndarray of int64, shape (n,)
     batch_starts : ndarray of int64
         The row at which each batch begins.
-    names : SpilledBytes
-        Key and source of each, with a NUL between.
+    names : DocumentNames
     bodies : SpilledBytes
         Frames that a codec unpacks; without texts there are none.
     fields : dict of int to bytes
@@ -65,20 +63,14 @@ class DocumentColumns:
     set_sizes: NDArray[np.int32]
     n_chars: NDArray[np.int32]
     forms: NDArray[np.uint8]
-    key_hashes: Ids
     batch_starts: Ids
-    names: SpilledBytes
+    names: DocumentNames
     bodies: SpilledBytes
     fields: Mapping[int, bytes]
     added_at: str
 
     def __len__(self) -> int:
         return len(self.signature_ids)
-
-
-def hash_keys(keys: Iterable[str]) -> list[int]:
-    """Return a number for each key; two keys may have one, and it holds in this process alone."""
-    return list(map(hash, keys))
 
 
 class TransientState:
@@ -178,9 +170,8 @@ class TransientState:
     def document_columns(self, signature_ids: Sequence[int]) -> tuple[Ids, Ids, Ids, list[str]]:
         """Return every document with one of some sorted signatures, as columns."""
         rows = self._rows_of(np.array(signature_ids, dtype=np.int64))
-        return (
-            self._documents.signature_ids[rows], rows + 1, self._batches(rows), self._keys(rows),
-        )  # fmt: skip
+        keys = self._documents.names.keys_of(rows)
+        return self._documents.signature_ids[rows], rows + 1, self._batches(rows), keys
 
     def documents_of_signatures(
         self, signature_ids: Iterable[int]
@@ -234,22 +225,9 @@ class TransientState:
     def _batches(self, rows: Ids) -> Ids:
         return np.searchsorted(self._documents.batch_starts, rows, side="right")
 
-    def _names(self, rows: Ids) -> list[list[str]]:
-        order = np.argsort(rows, kind="stable")
-        names: list[list[str]] = [[]] * len(rows)
-        values = self._documents.names.take(rows[order])
-        for place, value in zip(order.tolist(), values, strict=True):
-            names[place] = value.decode().split("\0", 1)
-        return names
-
-    def _keys(self, rows: Ids) -> list[str]:
-        return [name[0] for name in self._names(rows)]
-
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) of every document, in order."""
-        names = itertools.chain.from_iterable(self._documents.names.blocks())
-        for doc_id, name in enumerate(names, 1):
-            yield doc_id, name[: name.index(0)].decode()
+        return enumerate(self._documents.names.keys(), 1)
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
         """Yield (doc_id, signature_id, batch_id) of documents with a signature, in order."""
@@ -268,7 +246,7 @@ class TransientState:
 
     def keys_of(self, doc_ids: Ids) -> dict[int, str]:
         """Return keys by doc_id."""
-        return dict(zip(doc_ids.tolist(), self._keys(doc_ids - 1), strict=True))
+        return dict(zip(doc_ids.tolist(), self._documents.names.keys_of(doc_ids - 1), strict=True))
 
     def values_of(self, doc_ids: Ids, column: str) -> list[object]:
         """Return a column of the documents, in their order."""
@@ -282,40 +260,12 @@ class TransientState:
         if column in ("added_at", "last_seen_at"):
             return [self._documents.added_at] * len(rows)
         place = ("key", "source").index(column)
-        return [name[place] for name in self._names(rows)]
-
-    @functools.cached_property
-    def _by_key(self) -> tuple[NDArray[np.int64], Ids]:
-        """Hashes of all keys in order, and the rows of their documents."""
-        rows = np.argsort(self._documents.key_hashes, kind="stable")
-        return self._documents.key_hashes[rows], rows
-
-    def rows_of_keys(self, keys: Sequence[str]) -> Ids:
-        """Return the row of the document of each key, -1 for none."""
-        rows_of = np.full(len(keys), -1, dtype=np.int64)
-        hashes, rows = self._by_key
-        if not len(rows) or not keys:
-            return rows_of
-        key_hashes = np.array(hash_keys(keys), dtype=np.int64)
-        places = np.searchsorted(hashes, key_hashes)
-        left = np.arange(len(keys))
-        while len(left):  # two keys may have one hash
-            places = np.minimum(places, len(rows) - 1)
-            may_be = hashes[places] == key_hashes[left]
-            left, places = left[may_be], places[may_be]
-            is_it = [
-                key == keys[at] for key, at in zip(self._keys(rows[places]), left, strict=True)
-            ]
-            is_same = np.array(is_it, dtype=bool)
-            rows_of[left[is_same]] = rows[places[is_same]]
-            left, places = left[~is_same], places[~is_same] + 1
-            left, places = left[places < len(rows)], places[places < len(rows)]
-        return rows_of
+        return [name[place] for name in self._documents.names.take(rows)]
 
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
         """Return documents by key, for the keys that exist."""
         keys = list(keys)
-        rows = self.rows_of_keys(keys)
+        rows = self._documents.names.rows_of(keys)
         columns = self._documents
         return {
             key: StoredDocument(

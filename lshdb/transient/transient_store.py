@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from lshdb.errors import LshdbError
 from lshdb.files.process import Process
@@ -15,12 +14,11 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.transient.document_names import DocumentNames
 from lshdb.transient.spilled import SpilledBytes
 from lshdb.transient.transient_state import TransientState
 
 __all__ = ["TransientStore"]
-
-_Item = TypeVar("_Item")
 
 
 class TransientStore:
@@ -38,7 +36,7 @@ class TransientStore:
         self.generation = Generation(self.path, FIRST_NAME, row_layouts(params))
         self.generation.create()
         self.orders = OrderFolder(self.path, BandOrders(params.cut))
-        self.names, self.bodies = SpilledBytes(self.path), SpilledBytes(self.path)
+        self.names, self.bodies = DocumentNames(self.path), SpilledBytes(self.path)
         self.process = Process()
         self.state: TransientState | None = None
         self.is_closed = self.is_filled = False
@@ -63,16 +61,6 @@ class TransientStore:
         """Raise LshdbError if it is closed."""
         if self.is_closed:
             raise LshdbError("the index is closed", hint="open it again")
-
-    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Yield the items until the store is closed."""
-        try:
-            for item in items:
-                yield item
-                self.require_open()
-        finally:
-            if isinstance(items, Generator):
-                items.close()
 
     def close(self) -> None:
         """Remove all of it."""

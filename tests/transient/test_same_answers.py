@@ -16,8 +16,10 @@ from lshdb import (
     Document,
     Index,
     LshdbError,
+    ParameterError,
     TooManyRejectedError,
     TransientIndex,
+    deduplicate,
 )
 from lshdb.ingest import add_sizes
 from tests.conftest import family_corpus
@@ -99,7 +101,7 @@ def small_sizes(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
 
 def counts_of(result: AddResult) -> tuple[Any, ...]:
     rejections = [(rejection.source, rejection.reason) for rejection in result.rejections]
-    return result.added, result.copies, result.rejected, rejections
+    return result.added, result.copies, result.short, result.rejected, rejections
 
 
 def assert_same(documents: list[Any], parameters: dict[str, Any], path: Path) -> None:
@@ -188,14 +190,23 @@ def test_a_key_that_comes_again_is_rejected(
 
 
 def test_keys_with_one_hash_are_two_keys(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lshdb.transient.transient_add.hash_keys", lambda keys: [1] * len(keys))
-    monkeypatch.setattr("lshdb.transient.transient_state.hash_keys", lambda keys: [1] * len(keys))
+    hashes = "lshdb.transient.document_names.hash_keys"
+    monkeypatch.setattr(hashes, lambda keys: np.ones(len(keys), dtype=np.int64))
     small_sizes(monkeypatch, batch_documents=2, first_documents=2)
     with TransientIndex.create() as transient:
         result = transient.add([(key, f"text of {key}") for key in "abcab"])
         assert (result.added, result.rejected) == (3, 2)
-        with transient._store.reading() as state:
-            assert state.rows_of_keys(["c", "x", "a", "b"]).tolist() == [2, -1, 0, 1]
+        assert transient._store.names.rows_of(["c", "x", "a", "b"]).tolist() == [2, -1, 0, 1]
+
+
+def test_passages_are_refused(temporary: Path) -> None:
+    with TransientIndex.create(passages=(20, 10)) as transient:
+        with pytest.raises(ParameterError, match="whole documents"):
+            transient.add(words())
+        assert len(transient) == 0
+    texts = ["a b c d e f " * 9] * 2
+    with pytest.raises(ParameterError, match="whole documents"):
+        deduplicate(texts, passages=(20, 10))
 
 
 @pytest.mark.fast
