@@ -31,6 +31,7 @@ from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.tables.records import StoredBatch
+from lshdb.storage.transactions.index_state import OpenIndex, while_open
 from lshdb.storage.transactions.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
@@ -270,7 +271,7 @@ def family_for(params: IndexParams, tokenizer: Tokenizer | None) -> Family:
     return family_of(params, splitter(name, tokenizer) if name else None)
 
 
-def require_whole_documents(store: Store, what: str) -> None:
+def require_whole_documents(store: OpenIndex, what: str) -> None:
     """Refuse a question that makes no sense of windows, in an index of passages.
 
     Raises
@@ -377,7 +378,7 @@ class Keys(Listing[str]):
     def _items(self, store: Store, family: Family) -> Iterator[str]:
         """Yield the keys of one state."""
         with store.reading() as snapshot:
-            for _, key in store.while_open(snapshot.document_keys()):
+            for _, key in while_open(store, snapshot.document_keys()):
                 yield key
 
 

@@ -31,7 +31,7 @@ from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges, EdgeState
-from lshdb.storage.transactions.index_state import IndexState, OpenIndex
+from lshdb.storage.transactions.index_state import IndexState, OpenIndex, while_open
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
@@ -130,7 +130,7 @@ class StoredAnswer(Listing[_Item]):
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
             self.state, self.newest_batch = edges_down_to(store, snapshot, level), None
-            yield from store.while_open(self._found(snapshot, family, self.state, level))
+            yield from while_open(store, self._found(snapshot, family, self.state, level))
             self.newest_batch = self.state.batch_id  # later batches are not compared yet
 
     @abstractmethod
@@ -270,7 +270,7 @@ class NearestNeighbors(Listing["Neighbor"]):
                 if self._all_texts
                 else self._searched(snapshot, family, since or 0)
             )  # fmt: skip
-            yield from store.while_open(neighbors)
+            yield from while_open(store, neighbors)
             self.newest_batch = snapshot.newest_batch()
 
     def _searched(self, snapshot: Snapshot, family: Family, since: int) -> Iterator[Neighbor]:

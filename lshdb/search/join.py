@@ -42,6 +42,7 @@ from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.bands.postings import Buckets
+from lshdb.storage.transactions.index_state import while_open
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers
@@ -89,7 +90,7 @@ class JoinedPairs(PairListing):
         other_store = self._other.ask(current_store)
         level = level_of(store.params, self._threshold)
         blocks = join_stores(store, other_store, family, threshold=level, verify=self._verify)
-        yield from store.while_open(other_store.while_open(blocks))
+        yield from while_open(store, while_open(other_store, blocks))
 
 
 def join_stores(

@@ -43,7 +43,7 @@ from lshdb.signatures.family import Family, Point, SignedQuery
 from lshdb.storage.rows.row_reader import Documents
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
-from lshdb.storage.transactions.index_state import QuerySnapshot
+from lshdb.storage.transactions.index_state import QuerySnapshot, while_open
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, in_chunks, work_ahead
@@ -382,18 +382,19 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
             if options.is_nearest:
                 method = choose_method(options.verify, family.params)
                 is_distance = family.params.kind.is_distance
-                for key, hits in store.while_open(self._answers(snapshot, family, options)):
+                for key, hits in while_open(store, self._answers(snapshot, family, options)):
                     yield HitColumns.of(key, hits, method, is_distance=is_distance)
             else:
-                yield from store.while_open(
-                    options.answer_blocks(snapshot, family, self._queries(), workers=self._workers)
+                yield from while_open(
+                    store,
+                    options.answer_blocks(snapshot, family, self._queries(), workers=self._workers),
                 )
 
     def _items(self, store: Store, family: Family) -> Iterator[tuple[str, Hits]]:
         """Yield the answers from one snapshot."""
         options = self._options_of(store)
         with store.reading() as snapshot:
-            yield from store.while_open(self._answers(snapshot, family, options))
+            yield from while_open(store, self._answers(snapshot, family, options))
 
     def _answers(
         self, snapshot: Snapshot, family: Family, options: QueryOptions

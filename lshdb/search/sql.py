@@ -11,6 +11,7 @@ from lshdb.arguments import check_seconds
 from lshdb.errors import LshdbError, ParameterError, QueryError
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import Database, Fate, GuardedReader, TimedOut
+from lshdb.storage.transactions.index_state import while_open
 from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run_sql(
     columns, result_rows = result
     rows = _rows(reader, result_rows, timeout, store.database)
     next(rows)
-    return SqlResult(columns, store.while_open(rows))
+    return SqlResult(columns, while_open(store, rows))
 
 
 def _tables(reader: GuardedReader, error: Exception, database: Database) -> str:

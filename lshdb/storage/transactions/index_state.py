@@ -7,7 +7,7 @@ takes an :class:`IndexState` needs no database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     from lshdb.arrays import np
 
-__all__ = ["EdgeReader", "EdgeSink", "IndexState", "OpenIndex", "QuerySnapshot", "RowsAndTexts"]
+__all__ = [
+    "EdgeReader",
+    "EdgeSink",
+    "IndexState",
+    "OpenIndex",
+    "QuerySnapshot",
+    "RowsAndTexts",
+    "while_open",
+]
 
 Ids: TypeAlias = "NDArray[np.int64]"
 _Item = TypeVar("_Item")
@@ -255,8 +263,19 @@ class OpenIndex(Protocol):
     def require_open(self) -> None:
         """Raise LshdbError if it is closed, or came into this process by a fork."""
 
-    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Yield the items until it is closed; then raise as :meth:`require_open` does."""
-
     def refuse_inside(self, path: Path) -> None:
         """Raise ParameterError for a path inside the index."""
+
+
+def while_open(store: OpenIndex, items: Iterator[_Item]) -> Iterator[_Item]:
+    """Yield the items until a store is closed; then raise as its ``require_open`` does.
+
+    A generator of items is closed with this one, so it ends before the snapshot that it reads.
+    """
+    try:
+        for item in items:
+            yield item
+            store.require_open()
+    finally:
+        if isinstance(items, Generator):
+            items.close()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -597,19 +597,6 @@ class Store:
             )
         if self.is_closed:
             raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
-
-    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """Yield the items until the store is closed; then raise as :meth:`require_open` does.
-
-        A generator of items is closed with this one, so it ends before the snapshot that it reads.
-        """
-        try:
-            for item in items:
-                yield item
-                self.require_open()
-        finally:
-            if isinstance(items, Generator):
-                items.close()
 
     def begin(self, reader: Reader) -> Snapshot:
         """Begin a transaction and open the row files of its state.
