@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.advice.aims import Aim as Aim
     from lshdb.advice.aims import aims as aims
     from lshdb.advice.label_agreement import read_labels as read_labels
-    from lshdb.clusters.contraction import Contraction as Contraction
     from lshdb.clusters.deduplication import Decision as Decision
     from lshdb.clusters.deduplication import Deduplication as Deduplication
     from lshdb.clusters.listing import Cluster as Cluster
@@ -115,6 +114,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
     from lshdb.tokenizers import Tokenizer as Tokenizer
     from lshdb.tokenizers import published_stop_words as published_stop_words
+    from lshdb.transient.contraction import Contraction as Contraction
     from lshdb.transient.transient_index import TransientIndex as TransientIndex
 
 _HOMES = {
@@ -125,7 +125,7 @@ _HOMES = {
     "advice.advise": "advise",
     "advice.aims": "Aim aims",
     "advice.label_agreement": "read_labels",
-    "clusters.contraction": "Contraction",
+    "transient.contraction": "Contraction",
     "clusters.deduplication": "Decision Deduplication",
     "clusters.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
     "clusters.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",

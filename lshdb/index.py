@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from lshdb.advice.advice import Advice
     from lshdb.advice.label_agreement import Label
-    from lshdb.clusters.contraction import Contraction
     from lshdb.clusters.deduplication import Decision, Deduplication
     from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
     from lshdb.storage.rows.edges import EdgeState
     from lshdb.storage.tables.records import Cursor, StoredBatch
     from lshdb.storage.transactions.store import Store
+    from lshdb.transient.contraction import Contraction
 
 __all__ = ["Index", "deduplicate"]
 
@@ -1775,10 +1775,11 @@ class Index:
         Notes
         -----
         The graph is summed in temporary files a few times its size. Memory does not grow with the
-        graph, except that ``repeat`` holds the links of one source as a document.
+        graph, except that ``repeat`` holds the links of one source as a document, and some 100
+        bytes for each source.
         """
         require_whole_documents(self._store, "contraction")
-        from lshdb.clusters.contraction import contract_links
+        from lshdb.transient.contraction import contract_links
 
         return self._handle.ask(
             contract_links, path, threshold=threshold, linkage=linkage, repeat=repeat,

@@ -1,8 +1,7 @@
 """Documents -> rows, orders and texts of an index that lasts for one question.
 
 The way is that of an add (``ingest/``), but for what makes an index last: no text is compressed, no
-row goes into a table, and no key is looked up but for repeats. Row files are synced as they are
-there, which takes 1 to 3 % of a command.
+row goes into a table, no key is looked up but for repeats, and no file is synced.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ class TransientStore:
         self.params = params
         self._folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
         self.path = Path(self._folder.name)
-        self.generation = Generation(self.path, FIRST_NAME, row_layouts(params))
+        layouts = row_layouts(params)
+        self.generation = Generation(self.path, FIRST_NAME, layouts, is_durable=False)
         self.generation.create()
         self.orders = OrderFolder(self.path, BandOrders(params.cut))
         self.names, self.bodies = DocumentNames(self.path), SpilledBytes(self.path)

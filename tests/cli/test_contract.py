@@ -10,7 +10,7 @@ import pytest
 
 from lshdb import Index
 from tests.cli.conftest import Run
-from tests.clusters.test_contraction import CASCADE, hosts
+from tests.transient.test_contraction import CASCADE, hosts
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import Index
+from lshdb import Index, TransientIndex, deduplicate, read_documents
 from lshdb.files.descriptors import sync_file
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
+from lshdb.storage.orders import freezing
 
 FULL = 51
 """``F_FULLFSYNC`` of macOS."""
@@ -69,3 +70,38 @@ def test_writers_of_sqlite_ask_for_it(tmp_path: Path) -> None:
         assert connection.exec_driver_sql("PRAGMA fullfsync").scalar() == 1
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
     engine.dispose()
+
+
+def test_what_goes_away_is_not_synced(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An index that lasts for one question: its rows, vectors and orders, for each caller."""
+    monkeypatch.setattr(freezing, "MOST_SORTED", 1)  # so that some rows have a file of orders
+    texts = [f"one two three four five six {number % 9}" for number in range(20)]
+    deduplicate(texts, threshold=0.5)
+    for parameters, bodies in (
+        ({"threshold": 0.5}, texts),
+        ({"metric": "cosine", "dim": 2}, [[1.0, float(number)] for number in range(20)]),
+    ):
+        with TransientIndex.create(**parameters) as index:
+            index.add([(f"k{number}", body) for number, body in enumerate(bodies)])
+            assert list(index.pairs())
+            files = {path.name.partition(".")[0] for path in index.path.iterdir()}
+            assert files >= {"signatures", "orders"}
+    assert asked == []
+    links = tmp_path / "links"
+    links.write_text("a\tp\nb\tp\na\tq\nb\tq\n")
+    with Index.create(tmp_path / "x.lshdb", unit="token", k=1) as index:
+        index.add([("p", ["x"]), ("q", ["x"])])
+        index.update_clusters()
+        asked.clear()
+        with index.contract(links, repeat=True) as contraction:
+            assert contraction.merged == (1, 1, 0)
+    assert asked == []
+    (tmp_path / "a.jsonl").write_text(
+        "".join(f'{{"id": "{number}", "text": "one two three four five six"}}\n' for number in "ab")
+    )
+    with TransientIndex.create() as index:
+        index.add(read_documents([tmp_path / "a.jsonl"]))
+        index.dedup_files([tmp_path / "a.jsonl"], tmp_path / "b.jsonl")
+    assert asked == ["F_FULLFSYNC"] * 2  # the output, and its name

@@ -248,6 +248,7 @@ def freeze_rows(
             first=first,
             last=n_signatures,
             segment=segment,
+            is_durable=generation.is_durable,
             fill=fill,
         )
     except ValueError as error:

@@ -353,9 +353,10 @@ def write_orders(
     first: int,
     last: int,
     segment: int,
+    is_durable: bool,
     fill: Callable[[int], None],
 ) -> OrderName:
-    """Write a file of orders, sync it, and bring it to its place.
+    """Write a file of orders, sync it if it is durable, and bring it to its place.
 
     Parameters
     ----------
@@ -372,10 +373,12 @@ def write_orders(
         size = OrderLayout(last - first, banding.n_orders).size
         os.pwrite(descriptor, npy_header("|u1", (size,)), 0)
         fill(descriptor)
-        sync_file(descriptor, data_only=True)
+        if is_durable:
+            sync_file(descriptor, data_only=True)
         name = OrderName(first, last, generation, banding.name, segment, _crc32(descriptor))
         os.rename(directory / NEXT_NAME, directory / str(name))
-    sync_directory(directory)
+    if is_durable:
+        sync_directory(directory)
     return name
 
 

@@ -65,6 +65,8 @@ class Generation:
         Layouts of the signature file and, if there is one, the vector file.
     is_outlying : bool
         Whether the files may lie on another host: so if the database is outside the directory.
+    is_durable : bool
+        Whether they outlive this process. Who makes the directory knows; if not, nothing is synced.
 
     Attributes
     ----------
@@ -88,6 +90,7 @@ class Generation:
         layouts: Sequence[RowLayout],
         *,
         is_outlying: bool = False,
+        is_durable: bool = True,
     ) -> None:
         if not is_generation(name):
             raise DamageError(
@@ -98,13 +101,15 @@ class Generation:
         self._directory = directory
         self._layouts = layouts
         self.name = name
+        self.is_durable = is_durable
         kind = OutlyingFile if is_outlying else RowFile  # the vectors lie where these are
-        self.signatures = kind(directory / name, layouts[0])
+        self.signatures = kind(directory / name, layouts[0], is_durable=is_durable)
         self.files = [self.signatures]
         self.vectors: RowFile | None = None
         if len(layouts) > 1:
             suffix = name.removeprefix("signatures")
-            self.vectors = RowFile(directory / f"{layouts[1].kind}s{suffix}", layouts[1])
+            path = directory / f"{layouts[1].kind}s{suffix}"
+            self.vectors = RowFile(path, layouts[1], is_durable=is_durable)
             self.files.append(self.vectors)
         self.is_recognised = False
         self._before: Generation | None = None

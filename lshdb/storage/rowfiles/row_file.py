@@ -55,15 +55,21 @@ _WAY_OUT = (
 class RowFile:
     """One file of rows.
 
+    Parameters
+    ----------
+    is_durable : bool
+        Whether it outlives this process: only then it is synced.
+
     Attributes
     ----------
     what : str
         Its name in messages: the signature file, or the vector file.
     """
 
-    def __init__(self, path: Path, layout: RowLayout) -> None:
+    def __init__(self, path: Path, layout: RowLayout, *, is_durable: bool = True) -> None:
         self.path = path
         self.layout = layout
+        self._is_durable = is_durable
         self.what = f"{layout.kind} file"
         self.row_bytes = layout.row_bytes
         self._held: NDArray[Any] | None = None
@@ -76,7 +82,7 @@ class RowFile:
         with open(create_file(self.path), "wb") as file:
             file.write(header)
             file.flush()
-            sync_file(file.fileno())
+            self._sync(file.fileno())
 
     def write(
         self, n_rows: int, blocks: Iterable[NDArray[Any]], *, model: Path | None = None
@@ -101,7 +107,7 @@ class RowFile:
             for rows in blocks:
                 file.write(self.layout.data(rows))
             file.flush()
-            sync_file(file.fileno())
+            self._sync(file.fileno())
 
     def open(self) -> int:
         """Open the file for reading, once; the descriptor is closed with this object.
@@ -424,12 +430,17 @@ class RowFile:
         data = self.layout.data(rows)
         with self._descriptor() as descriptor:
             write_at(descriptor, data, HEADER_BYTES + first_row * self.row_bytes)
-            _sync_data(descriptor)
+            if self._is_durable:
+                _sync_data(descriptor)
 
     def set_header(self, n_committed: int) -> None:
         """Update the number of rows in the header; not synced, because nothing relies on it."""
         with self._descriptor() as descriptor:
             os.pwrite(descriptor, self.layout.header(n_committed), 0)
+
+    def _sync(self, descriptor: int) -> None:
+        if self._is_durable:
+            sync_file(descriptor)
 
     @contextlib.contextmanager
     def _descriptor(self) -> Iterator[int]:

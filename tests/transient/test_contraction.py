@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lshdb.disksort.sorted_rows as scratch
 from lshdb import Index, InputError, ParameterError, Rejected
-from lshdb.clusters.contraction import Contraction
+from lshdb.transient.contraction import Contraction
 
 Make = Callable[..., Index]
 Link = tuple[str, str, int]
@@ -220,7 +220,7 @@ def test_as_a_dictionary_does(
             break
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(scratch, "_CHUNK", chunk)
-        patch.setattr("lshdb.clusters.contraction._LINKS", chunk)
+        patch.setattr("lshdb.transient.contraction._LINKS", chunk)
         folder = Path(name)
         path = written(folder, links)
         with Index.create(
@@ -333,7 +333,7 @@ def test_memory_is_a_chunk_and_temporary_files_go(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "_CHUNK", 10)
-    monkeypatch.setattr("lshdb.clusters.contraction._LINKS", 10)
+    monkeypatch.setattr("lshdb.transient.contraction._LINKS", 10)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     held = 0

@@ -6,23 +6,21 @@
 
 If nodes are hosts and the document of a host is its links, a round makes other hosts alike: two
 hosts that linked to two mirrors now link to one host. So with ``repeat``, each later round makes
-documents of the links that are left, in a temporary index, until a round merges nothing.
+documents of the links that are left, in an index of its own, until one merges nothing.
 
-Decided: everything that grows with the graph is on disk (``disksort/sorted_rows.py``); memory
-holds some thousand keys and, if hosts are documents, the links of one host. A replaced node has no
-links any more, so no later round replaces it again.
+Decided: links and replaced nodes are on disk (``disksort/sorted_rows.py``); memory holds some
+thousand keys and, if hosts are documents, the links of one host and what the round's index holds
+of each host. A replaced node has no links any more, so no later round replaces it again.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from operator import itemgetter
-from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -31,7 +29,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
 from lshdb.clusters.listing import LINKAGES, cluster_labels
-from lshdb.clusters.update import NO_CAP, bring_up_to_date, edges_down_to, ready_edges
+from lshdb.clusters.update import NO_CAP, edges_down_to, make_edges, ready_edges
 from lshdb.disksort.sorted_rows import Scratch, Sums
 from lshdb.documents.document import (
     Document,
@@ -40,11 +38,13 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.delimited import read_links
 from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.search.verification import asked_level
+from lshdb.search.verification import MEMORY, asked_level
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.transactions.index_state import IndexState, OpenIndex
-from lshdb.storage.transactions.store import Store
+from lshdb.threads import choose_workers
+from lshdb.transient.transient_add import add_to_transient
+from lshdb.transient.transient_store import TransientStore
 
 __all__ = ["Contraction", "contract_links"]
 
@@ -142,7 +142,7 @@ def contract_links(
             labels = cluster_labels(snapshot, threshold=level, linkage=linkage)
             _fold(result, snapshot, labels, drop_loops)
         while repeat and result.merged[-1]:
-            with _clustered(result._links, params, state, level) as snapshot:
+            with _clustered(result._links, family, state, level) as snapshot:
                 labels = cluster_labels(snapshot, threshold=level, linkage=linkage)
                 _fold(result, snapshot, labels, drop_loops)
     except IndexChangedError as error:  # the file may be a pipe that cannot be read again
@@ -238,42 +238,22 @@ def _representatives(snapshot: IndexState, labels: Labels, nodes: set[str]) -> d
 
 @contextmanager
 def _clustered(
-    links: Sums, params: IndexParams, state: EdgeState, threshold: float
+    links: Sums, family: Family, state: EdgeState, threshold: float
 ) -> Iterator[IndexState]:
-    """Open a temporary index of the links: a document for each source, of its targets."""
-    from lshdb.ingest.add import add_documents
-    from lshdb.signatures.families import family_of
-
-    with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
-        path = Path(folder) / "round.lshdb"
-        Store.create(path, params).close()
-        store = Store.open(path)
-        try:
-            family = family_of(params)
-            add_documents(
-                store,
-                _hosts(links),
-                family=family,
-                source="contract",
-                on_conflict="error",
-                max_errors=0,
-                lock_timeout=0.0,
-                workers=None,
-                on_reject=None,
-                on_commit=None,
-            )
-            bring_up_to_date(
-                store,
-                family,
-                threshold=threshold,
-                method=state.method,
+    """Find the clusters of the links: a document for each source, of its targets."""
+    with closing(TransientStore(family.params)) as store:
+        add_to_transient(
+            store, _hosts(links), family,
+            max_errors=0, workers=None, on_reject=None, on_commit=None,
+        )  # fmt: skip
+        with store.reading() as round_state:
+            make_edges(
+                store, round_state.edges, round_state, family,
+                threshold=threshold, verify=state.method,
                 max_bucket=NO_CAP if state.max_bucket is None else state.max_bucket,
-                lock_timeout=0.0,
-            )
-            with store.reading() as snapshot:
-                yield snapshot
-        finally:
-            store.close()
+                memory=MEMORY, workers=choose_workers(None),
+            )  # fmt: skip
+            yield round_state
 
 
 def _hosts(links: Sums) -> Iterator[Document]:
