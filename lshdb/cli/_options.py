@@ -49,6 +49,7 @@ __all__ = [
     "lock_option",
     "max_bucket_option",
     "memory_option",
+    "new_pairs_options",
     "page_or_listing_options",
     "require_body",
     "search_options",
@@ -88,12 +89,12 @@ def format_option(text: str) -> Callable[[Function], Function]:
 
 
 def _listing(
-    *names: str, help: str, formats: Sequence[str] = FORMATS
+    *names: str, help: str, formats: Sequence[str] = FORMATS, listed: str = ""
 ) -> Callable[[Function], Function]:
     """Return the options for a listing that the option of these names writes to a file."""
     return options(
         format_option(
-            "Output format; parquet needs the extra lshdb[parquet]. A "
+            f"Output format{listed}; parquet needs the extra lshdb[parquet]. A "
             "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
             f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
         ),
@@ -119,6 +120,14 @@ listing_options = _listing(
     "-o",
     "--output",
     help="Write to FILE, which is replaced when all is written; - is standard output.",
+)
+new_pairs_options = _listing(
+    "-o",
+    "--output",
+    help="Write the pairs, or without --pairs the summary, to FILE, which is replaced when all is "
+    "written; - is standard output.",
+    listed=" of the pairs or, without --pairs, of the summary, which is otherwise a line on "
+    "standard error",
 )
 decisions_options = _listing(
     "--decisions",
@@ -197,10 +206,10 @@ def _batch(value: str) -> int | str:
         return value  # the library knows the other forms
 
 
-def since_option(text: str) -> Callable[[Function], Function]:
+def since_option(text: str, *names: str) -> Callable[[Function], Function]:
     """Return the option for what counts as new; the help of the option begins with the text."""
     return click.option(
-        "--since",
+        *(names or ("--since",)),
         type=_batch,
         metavar="WHEN",
         help=f"{text} WHEN is a batch's number; last, the last add that changed something, with "

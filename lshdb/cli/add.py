@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from lshdb import AddResult, InputError, read_documents
-from lshdb.arguments import OnConflictOfAdd
+from lshdb.arguments import OnConflictOfAdd, check_name
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import Argument, complete_files
 from lshdb.cli._creation_options import creation_options, given_parameters
@@ -39,15 +39,17 @@ from lshdb.cli._options import (
     Command,
     conflict_option,
     folder_options,
-    format_option,
     index_argument,
     input_options,
     keep_fields_option,
     lock_option,
+    new_pairs_options,
+    since_option,
     workers_option,
 )
-from lshdb.cli._output import is_terminal, note, print_record
+from lshdb.cli._output import is_terminal, named_place, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
+from lshdb.cli.cursors import advance_option, cursor_named
 from lshdb.documents.read import peek_documents
 from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 from lshdb.shingling import URL_UNITS
@@ -87,12 +89,17 @@ _SOURCE_WIDTH = 200
     metavar="NAME",
     help="A name for several adds that count as one for --since last: the feeds of a night.",
 )
+@since_option(
+    "When all is added, list the pairs with a document that came in since then, as lshdb pairs "
+    "--since does.",
+    "--pairs",
+    "since",
+)
+@advance_option
 @workers_option
 @lock_option
 @creation_options
-@format_option(
-    "Write the summary to standard output in this format.  [default: a line on standard error]"
-)
+@new_pairs_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -105,6 +112,8 @@ def command(
     max_errors: int | None,
     rejects: str | None,
     night: str,
+    since: int | str | None,
+    advance: bool,
     workers: int | None,
     lock_timeout: float,
     output_format: str | None,
@@ -138,11 +147,18 @@ def command(
     lshdb add code.lshdb src/ --include '*.py' --exclude tests/
     lshdb add papers.lshdb papers.csv --row-keys --text-field title --text-field abstract
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
+    lshdb add news.lshdb tonight.jsonl --pairs @press --advance -o new.tsv
     lshdb add hosts.lshdb urls.txt --unit url
     lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS, "keep_fields")}
     parameters = given_parameters(options)
+    if advance:
+        check_name("--advance: a cursor", cursor_named(since, "--pairs"))
+    if rejects == "-" and since is not None:
+        raise click.UsageError(
+            "--rejects - and --pairs both write to standard output; give --rejects a file", ctx
+        )
     with contextlib.ExitStack() as opened:
         index = open_if_there(index_path, **parameters)
         if index is not None:
@@ -164,7 +180,8 @@ def command(
             require_metric(paths, parameters, input_format)
         progress = AddProgress()
         reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
-        reading["leave_out"] = [index_path] if rejects in (None, "-") else [index_path, rejects]
+        written = (path for path in (rejects, named_place()) if path not in (None, "-"))
+        reading["leave_out"] = [index_path, *written]
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         from_peek: dict[str, Any] = {}
@@ -178,6 +195,8 @@ def command(
                 index_path, lock_timeout=lock_timeout, from_peek=from_peek, **parameters
             )
             index = opened.enter_context(created)
+        if isinstance(since, str) and not advance:
+            index.pairs(since=since)  # a mistake shows before anything is added
         progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
         source = harmless(" ".join(paths))
         result = add_watched(
@@ -205,10 +224,16 @@ def command(
             )
         note_resumed(index, result)
         note_short(index.params, result)
-    if output_format is None:
-        note(summary(result))
-    else:
-        print_record(_fields(result), output_format)
+        if since is not None:
+            from lshdb.cli.pairs import list_new_pairs
+
+            note(summary(result))
+            list_new_pairs(index, since, output_format, advance=advance, lock_timeout=lock_timeout)
+    if since is None:
+        if output_format is None and named_place() is None:
+            note(summary(result))
+        else:
+            print_record(_fields(result), output_format)
     if result.rejected:
         ctx.exit(REJECTED)
 

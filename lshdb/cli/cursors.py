@@ -26,7 +26,7 @@ from lshdb.cli._options import Command, index_argument, listing_options, lock_op
 from lshdb.cli._output import Column, flush_output, note, print_listing
 from lshdb.files.descriptors import sync_file
 
-__all__ = ["advance_option", "advancing", "command"]
+__all__ = ["advance_option", "advancing", "command", "cursor_named"]
 
 COLUMNS = (
     Column("cursor"),
@@ -112,13 +112,28 @@ def _batch(position: str) -> int | None:
 advance_option = click.option(
     "--advance",
     is_flag=True,
-    help="With --since @CURSOR: move the cursor when the whole answer is on disk, or has been "
+    help="With @CURSOR: move the cursor when the whole answer is on disk, or has been "
     "read from a pipe. A new cursor begins with everything.",
 )
 
 
+def cursor_named(since: object, option: str = "--since") -> str:
+    """Return the name of the cursor that ``--advance`` moves.
+
+    Raises
+    ------
+    UsageError
+        The option names none.
+    """
+    if not isinstance(since, str) or not since.startswith("@"):
+        raise click.UsageError(f"--advance moves a cursor: name it with {option} @NAME")
+    return since.removeprefix("@")
+
+
 @contextlib.contextmanager
-def advancing(index: Index, since: object, *, advance: bool) -> Iterator[Callable[[Any], None]]:
+def advancing(
+    index: Index, since: object, *, advance: bool, lock_timeout: float = 60.0
+) -> Iterator[Callable[[Any], None]]:
     """Yield a function that takes the answer; the cursor moves if the block ends without an error.
 
     Raises
@@ -130,17 +145,15 @@ def advancing(index: Index, since: object, *, advance: bool) -> Iterator[Callabl
     if not advance:
         yield answers.append
         return
-    if not isinstance(since, str) or not since.startswith("@"):
-        raise click.UsageError("--advance moves a cursor: name it with --since @NAME")
-    name = since.removeprefix("@")
+    name = cursor_named(since)
     if name not in {cursor.name for cursor in index.cursors()}:
-        index.advance(name, 0)
+        index.advance(name, 0, lock_timeout=lock_timeout)
         note(f"the cursor {name} is new and begins with everything")
     yield answers.append
     flush_output()
     _deliver_output()
     for answer in answers:
-        index.advance(name, answer)
+        index.advance(name, answer, lock_timeout=lock_timeout)
 
 
 def _deliver_output() -> None:

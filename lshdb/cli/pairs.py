@@ -38,7 +38,7 @@ from lshdb.cli._words import (
 )
 from lshdb.cli.cursors import advance_option, advancing
 
-__all__ = ["COLUMNS", "command"]
+__all__ = ["COLUMNS", "command", "list_new_pairs"]
 
 COLUMNS = (
     Column("key1"),
@@ -214,6 +214,27 @@ def command(
         )
         _say_limit(n, limit)
         _note_left_out(pairs.left_out, pairs)
+        answered(pairs)
+
+
+def list_new_pairs(
+    index: Index,
+    since: int | str,
+    output_format: str | None,
+    *,
+    advance: bool,
+    lock_timeout: float,
+) -> None:
+    """List what ``lshdb pairs --since`` does without other options, and move the cursor."""
+    with (
+        prompt_interrupts(),
+        advancing(index, since, advance=advance, lock_timeout=lock_timeout) as answered,
+    ):
+        pairs = index.pairs(since=since)
+        note_unfinished(index, since)
+        columns, rows = measured(index.params, COLUMNS, pair_rows(pairs))
+        count = ("pair", "pairs")
+        print_listing(columns, rows, output_format, empty="no pairs", count=count, says_count=True)
         answered(pairs)
 
 

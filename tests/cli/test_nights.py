@@ -17,7 +17,7 @@ import pytest
 from lshdb import Index
 from lshdb.files import whole_files
 from tests.brute import brute_pairs
-from tests.cli.conftest import ROOT, Run, environment
+from tests.cli.conftest import DOCUMENTS, ROOT, Run, environment, jsonl
 
 FEEDS = ("press", "radio", "empty", "wire", "blogs")
 NIGHTS = 3
@@ -41,6 +41,8 @@ elif fault == "before a batch":
     Writer.commit = lambda self, work: os._exit(9)
 elif fault == "before the cursor moves":
     lshdb.index.Index.advance = lambda *given, **named: os._exit(9)
+elif fault == "before the pairs":
+    lshdb.index.Index.pairs = lambda *given, **named: os._exit(9)
 sys.argv[1:] = argv
 from lshdb.cli.launch import main
 main()
@@ -185,6 +187,79 @@ def test_the_job_of_the_guide_loses_nothing_if_a_step_fails(
         everything = {frozenset((pair.key1, pair.key2)) for pair in index.pairs()}
         assert len(everything) == 18 * 17 / 2
     assert pairs_in(repeats.read_text()) == everything
+
+
+def test_add_with_pairs_writes_what_two_commands_write(run: Run, tmp_path: Path) -> None:
+    """Line for line, feed for feed, with one cursor and with ``last``."""
+    for name in ("one", "two"):
+        run("init", tmp_path / name, "--threshold", "0.5")
+    for night, path in itertools.islice(feeds(tmp_path), len(FEEDS) + 2):
+        add = ("add", path, "--night", night)
+        run("add", tmp_path / "two", *add[1:])
+        for since in (("last",), ("@press", "--advance")):
+            said = run("add", tmp_path / "one", *add[1:], "--pairs", *since)
+            expected = run("pairs", tmp_path / "two", "--since", *since)
+            assert said.stdout == expected.stdout
+            assert said.stderr.endswith(expected.stderr)
+    for name in ("one", "two"):
+        with Index.open(tmp_path / name) as index:
+            assert [cursor.batch_id for cursor in index.cursors()] == [len(index.batches())]
+    assert said.stdout
+
+
+@pytest.mark.parametrize("fault", ["before the pairs", "before the cursor moves"])
+def test_a_kill_after_the_add_leaves_the_pairs_to_the_next_night(
+    fault: str, lshdb: Callable[..., Any], run: Run, tmp_path: Path
+) -> None:
+    index = tmp_path / "news.lshdb"
+    first, second = (path for _, path in itertools.islice(feeds(tmp_path), 2))
+    run("add", index, first, "--threshold", "0.5", "--pairs", "@press", "--advance")
+    killed = lshdb("add", index, second, "--pairs", "@press", "--advance", fault=fault)
+    assert killed.returncode == 9
+    again = run("add", index, second, "--pairs", "@press", "--advance", "-o", tmp_path / "new.csv")
+    assert "unchanged 7" in again.stderr and not again.stdout
+    with Index.open(index) as opened:
+        newest = {frozenset((pair.key1, pair.key2)) for pair in opened.pairs(since=2)}
+        assert [cursor.batch_id for cursor in opened.cursors()] == [len(opened.batches())]
+    lines = (tmp_path / "new.csv").read_text().splitlines()[1:]
+    assert {frozenset(line.split(",")[:2]) for line in lines} == newest != set()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--advance"], "--advance moves a cursor: name it with --pairs @NAME"),
+        (["--pairs", "last", "--advance"], "--advance moves a cursor: name it with --pairs @NAME"),
+        (["--pairs", "@a b", "--advance"], "expected a name"),
+        (["--pairs", "@press"], "there is no cursor 'press'"),
+        (["--pairs", "tomorrow"], "expected a batch's number"),
+        (["--pairs", "last", "--rejects", "-"], "both write to standard output"),
+    ],
+)
+def test_a_mistake_about_the_pairs_adds_nothing(
+    options: list[str], words: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text(jsonl(DOCUMENTS))
+    assert words in run("add", tmp_path / "a", tmp_path / "a.jsonl", *options, code=2).stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_add_lists_pairs_beside_rejections_and_leaves_its_output_out(
+    run: Run, tmp_path: Path
+) -> None:
+    folder, index = tmp_path / "feeds", tmp_path / "a.lshdb"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(jsonl(DOCUMENTS) + "no document\n")
+    add = ("add", index, folder, "--pairs", "@press", "--advance", "-o", folder / "new.tsv")
+    said = run(*add, code=5)
+    assert "added 4" in said.stderr and "3 pairs" in said.stderr
+    written = (folder / "new.tsv").read_text()
+    assert written == run("pairs", index).stdout
+    assert "unchanged 4" in run(*add, code=5).stderr
+    assert (folder / "new.tsv").read_text() == ""
+    summary = run("add", index, folder, "-o", tmp_path / "summary.jsonl", code=5)
+    assert json.loads((tmp_path / "summary.jsonl").read_text())["unchanged"] == 4
+    assert "unchanged" not in summary.stderr
 
 
 def test_a_reader_who_takes_the_first_lines_moves_nothing(run: Run, tmp_path: Path) -> None:

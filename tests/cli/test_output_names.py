@@ -50,9 +50,9 @@ def names() -> set[str]:
 def test_one_name_for_what_a_command_writes() -> None:
     """No other option of any command is -o, and listings, reports, pictures and exports have it."""
     writes = {
-        "batches", "check", "clusters", "contract", "cursors", "dedup", "explain", "export", "join",
-        "neighbors", "pairs", "plot", "query", "recall", "report", "show", "spark", "sql", "stats",
-        "tune",
+        "add", "batches", "check", "clusters", "contract", "cursors", "dedup", "explain", "export",
+        "join", "neighbors", "pairs", "plot", "query", "recall", "report", "show", "spark", "sql",
+        "stats", "tune",
     }  # fmt: skip
     for name in COMMANDS:
         command = cli.get_command(None, name)  # type: ignore[arg-type]

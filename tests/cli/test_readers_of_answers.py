@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from tests.cli.conftest import MODULE, environment
+from tests.cli.conftest import MODULE, environment, jsonl
 from tests.conftest import family_corpus
 
 CORPUS = family_corpus(7, families=30)
-COMMANDS = ["pairs", "clusters", "neighbors", "dedup"]
+COMMANDS = ["pairs", "clusters", "neighbors", "dedup", "add"]
 
 
 @pytest.fixture
@@ -38,6 +38,10 @@ def position(path: Path) -> int:
 
 
 def words(path: Path, command: str = "pairs") -> list[str]:
+    if command == "add":
+        feed = path.parent / "feed.jsonl"
+        feed.write_text(jsonl([("new", CORPUS[0][1])]))
+        return [*MODULE, command, str(path), str(feed), "--pairs", "@m", "--advance"]
     more = ["--against"] if command == "dedup" else []
     return [*MODULE, command, str(path), "--since", "@m", "--advance", *more]
 
@@ -122,7 +126,8 @@ def test_a_file_moves_it_and_a_full_disk_does_not(path: Path, tmp_path: Path, co
     assert position(path) == 0
     with open(tmp_path / "answer", "wb") as file:
         subprocess.run(words(path, command), stdout=file, env=environment(), check=True)
-    assert position(path) == 1
+    with Index.open(path) as index:
+        assert position(path) == index.batches()[-1].batch_id > 0
 
 
 def test_a_terminal_moves_it(path: Path) -> None:
