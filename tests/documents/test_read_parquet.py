@@ -179,7 +179,10 @@ def test_a_damaged_file(table: Table, tmp_path: Path, read: Read, read_bytes: Re
 
 
 def test_memory_does_not_grow_with_a_row_group(arrow: Any, tmp_path: Path) -> None:
-    """Both groups are many batches long: what one batch costs is pyarrow's to say."""
+    """Both groups are many batches long: what a batch costs is pyarrow's to say, and so is when it is let go of.
+
+    The groups differ by 160 MB. Peaks of the same file differ by up to 80 MB from run to run.
+    """
     sizes = {}
     for n in (20_000, 60_000):
         array = np.random.default_rng(1).random((n, 500))  # 80 MB, 240 MB
@@ -188,7 +191,7 @@ def test_memory_does_not_grow_with_a_row_group(arrow: Any, tmp_path: Path) -> No
         columns = arrow.table({"id": np.arange(n), "vector": lists})
         arrow.parquet.write_table(columns, path, row_group_size=n, use_dictionary=False)
         sizes[n] = peak(path, n)
-    assert sizes[60_000] - sizes[20_000] < 40 * 2**20
+    assert sizes[60_000] - sizes[20_000] < 120 * 2**20
 
 
 @given(st.data())
