@@ -179,7 +179,7 @@ def test_a_damaged_file(table: Table, tmp_path: Path, read: Read, read_bytes: Re
 
 
 def test_memory_does_not_grow_with_a_row_group(arrow: Any, tmp_path: Path) -> None:
-    """Both groups are many batches long: what a batch costs is pyarrow's to say, and so is when it is let go of.
+    """Both groups are many batches long: what a batch costs, and how long, is pyarrow's to say.
 
     The groups differ by 160 MB. Peaks of the same file differ by up to 80 MB from run to run.
     """
