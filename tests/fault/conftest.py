@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,9 +95,12 @@ def copy_grown_bits(grown_bits: tuple[Path, State], tmp_path: Path) -> Callable[
 def record(
     writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Recording]:
-    """Record the life of an index, of texts or of bits, with bugs planted or without."""
+    """Record the life of an index, of texts or of ``bits``, with bugs planted or without.
 
-    def made(life: Life = LIFE, plants: tuple[str, ...] = (), *, bits: bool = False) -> Recording:
+    An add has so many ``workers``.
+    """
+
+    def made(life: Life = LIFE, plants: tuple[str, ...] = (), **kind: Any) -> Recording:
         folder = tmp_path_factory.mktemp("life")
         (folder / "root").mkdir()
         disk = Disk(folder / "root")
@@ -108,7 +112,7 @@ def record(
                 steps=steps,
                 log=str(folder / "log"),
                 plants=plants,
-                bits=bits,
+                **kind,
             )
             assert plants or outcome.outcome == "done", outcome.result
             documents = outcome.allowed[0]

@@ -103,8 +103,8 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
         elif "cut" in task:
             outcome |= cut_meanwhile(path, task["cut"], task["texts"], task["size"], task["moment"])
         else:
-            bits = task.get("bits", False)
-            work = Work(path, task["documents"], say, task.get("place"), bits=bits)
+            kind = {"bits": task.get("bits", False), "workers": task.get("workers", 1)}
+            work = Work(path, task["documents"], say, task.get("place"), **kind)
             run_steps(task["steps"], work)
     except LshdbError as error:
         outcome = {"outcome": type(error).__name__, "message": error.message, "hint": error.hint}

@@ -93,7 +93,11 @@ static void note(int kind, uint64_t inode, int64_t place, const char *path, cons
     put(data, n);
 }
 
-void fault_mark(const char *text) { note(MARK, 0, 0, "", text, strlen(text)); }
+void fault_mark(const char *text) {
+    pthread_mutex_lock(&mutex);
+    note(MARK, 0, 0, "", text, strlen(text));
+    pthread_mutex_unlock(&mutex);
+}
 
 /* Where a call goes, and what is to become of it */
 

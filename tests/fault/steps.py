@@ -94,6 +94,8 @@ class Work:
         Where the database of a new index is: ``database`` and ``schema``.
     bits : bool
         Whether it is an index of bits, whose bodies are hexadecimal digits, and not of texts.
+    workers : int
+        Threads of an add: with one, what a thread would do is done when it is waited for.
     """
 
     def __init__(
@@ -104,8 +106,10 @@ class Work:
         place: dict[str, str] | None = None,
         *,
         bits: bool = False,
+        workers: int = 1,
     ) -> None:
         self.parameters = BITS if bits else PARAMETERS
+        self.workers = workers
         self.path = path
         self.documents = documents
         self.say = say
@@ -169,7 +173,7 @@ class Work:
 
         def do(committed: Callable[[], None]) -> None:
             with Index.open(self.path) as index:
-                index.add(documents.items(), workers=1, on_commit=lambda _: committed())
+                index.add(documents.items(), workers=self.workers, on_commit=lambda _: committed())
 
         self.change(self.states_of(documents), do)
 

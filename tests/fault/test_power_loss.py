@@ -24,7 +24,8 @@ SHORT_RATE = 0.3
 def test_every_state_after_a_power_loss_is_sound(
     record: Callable[..., Recording], is_long: bool
 ) -> None:
-    life = record()
+    """In threads, as an add runs on several cores: rows beside SQL, orders and log meanwhile."""
+    life = record(workers=2)
     seen, found = _many(life, STATES) if is_long else broken_by(life, 0, 0.03)
     print(f"{len(seen)} distinct states over {len(life.calls)} calls")
     assert found == []

@@ -1,10 +1,9 @@
 """A database of one table, from which one statement copies rows; a module of its own.
 
 The driver takes values one by one, as Python objects, and holds the interpreter's lock meanwhile.
-So pages are laid out in SQLite's file format (https://sqlite.org/fileformat2.html), for postings
-(``staged_postings.py``) and for rows (``staged_rows.py``), and given to SQLite as an attached
-database: in memory, or in a file that is gone once it has been read. What SQLite writes are rows
-like any others.
+So pages are laid out in SQLite's file format (https://sqlite.org/fileformat2.html), for the rows of
+``staged_rows.py``, and given to SQLite as an attached database in memory. What SQLite writes are
+rows like any others.
 
     page 1           header of the file; the one row of the schema, which names a table
     page 2           root of the table
