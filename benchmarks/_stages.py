@@ -136,8 +136,6 @@ def _seconds(function: Callable[[object], object]) -> float:
 @contextlib.contextmanager
 def watched(stages: Stages) -> Iterator[None]:
     """Wrap what an add of lshdb goes through, until the end of the block."""
-    from sqlalchemy.engine import RootTransaction
-
     from benchmarks.peers import lshdb_
     from lshdb import Index
     from lshdb.documents.formats import objects
@@ -145,7 +143,7 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.ingest.ahead import Ahead
     from lshdb.ingest.pipeline import AddRun
     from lshdb.storage.bands.band_table import BandTable
-    from lshdb.storage.dialects.sqlite import SqliteDatabase
+    from lshdb.storage.dialects.sqlite.sqlite_database import OpenSqlite, SqliteDatabase
     from lshdb.storage.rowfiles.row_file import RowFile
     from lshdb.storage.transactions.changes import WriteTransaction
     from lshdb.storage.transactions.snapshot import Snapshot
@@ -180,7 +178,7 @@ def watched(stages: Stages) -> Iterator[None]:
     wholes: list[tuple[Any, str, str]] = [
         (Index, "create", "making the empty index"),
         (Writer, "__enter__", "opening the database, locking"),
-        (RootTransaction, "commit", "commit, with checkpoints on the way"),
+        (OpenSqlite, "commit", "commit, with checkpoints on the way"),
         (Store, "freeze", "frozen orders: sort, write, sync"),
         (SqliteDatabase, "rest", "checkpoint at the end"),
     ]

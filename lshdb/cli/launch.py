@@ -6,10 +6,10 @@ done yet, and a signal ends the process at once. Afterwards signals are exceptio
 
 In the middle of an import an exception may come out as another one, or leave half a module behind
 that breaks the next import of it. SQLAlchemy's pool, while it opens and closes connections, takes
-an exception for its own and logs it with a traceback. Both are short, so the signal waits until
-they are done. Code called when an object is freed cannot raise: an exception there is raised again
-later. SQLite's callbacks drop what they raise; the code that called SQLite raises it again
-(``cancel.dropped``).
+an exception for its own and logs it with a traceback. A writer's connection to SQLite, closed half,
+takes files away that readers need. All are short, so the signal waits until they are done. Code
+called when an object is freed cannot raise: an exception there is raised again later. SQLite's
+callbacks drop what they raise; the code that called SQLite raises it again (``cancel.dropped``).
 """
 
 from __future__ import annotations
@@ -155,8 +155,12 @@ def _not_raised(unraisable: UnraisableHookArgs) -> None:
 
 def _is_delicate(frame: FrameType | None) -> bool:
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith("<frozen importlib") or file.endswith("/sqlalchemy/pool/base.py"):
+        code = frame.f_code
+        if (
+            code.co_filename.startswith("<frozen importlib")
+            or code.co_filename.endswith("/sqlalchemy/pool/base.py")
+            or code.co_qualname == "WriterConnection.close"
+        ):
             return True
         frame = frame.f_back
     return False

@@ -103,19 +103,15 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
 
 
 def _copy_rows(source: Snapshot, target: Database, uuid: str) -> None:
-    engine = target.open_engine()
-    try:
-        with engine.connect() as connection:
-            with connection.begin():
-                target.prepare(connection, uuid)
-                make_tables(connection, target, source.bands.n)
-                transfer_rows(source, target.session(connection))
-            with connection.begin():
-                target.complete_bands(connection, source.bands.n)
-            with contextlib.suppress(*target.driver_errors):
-                target.rest(connection)
-    finally:
-        engine.dispose()
+    with contextlib.closing(target.open_writer()) as connection:
+        with connection.transaction():
+            target.prepare(connection, uuid)
+            make_tables(connection, target, source.bands.n)
+            transfer_rows(source, target.session(connection))
+        with connection.transaction():
+            target.complete_bands(connection, source.bands.n)
+        with contextlib.suppress(*target.driver_errors):
+            target.rest(connection)
 
 
 def replace_database(store: Store, replacement: Store, *, lock_timeout: float) -> None:
@@ -135,22 +131,21 @@ def replace_database(store: Store, replacement: Store, *, lock_timeout: float) -
     if store.database.replace_whole(replacement.database):
         return
 
-    engine = store.database.open_engine()
-    try:
-        with at_rest(replacement) as source:
-            bands = source.bands.n
-            with engine.begin() as connection:
-                store.database.prepare_bands(connection, bands)
-            with engine.begin() as connection:
-                store.database.lock(
-                    connection, store.uuid, timeout=lock_timeout, known_as=str(store.path)
-                )
-                target = store.database.session(connection)
-                for table in reversed(list(_tables())):
-                    target.delete_all(table.name)
-                store.database.remake_bands(connection, bands)
-                transfer_rows(source, target)
-            with engine.begin() as connection:
-                store.database.complete_bands(connection, bands)
-    finally:
-        engine.dispose()
+    with (
+        at_rest(replacement) as source,
+        contextlib.closing(store.database.open_writer()) as connection,
+    ):
+        bands = source.bands.n
+        with connection.transaction():
+            store.database.prepare_bands(connection, bands)
+        with connection.transaction():
+            store.database.lock(
+                connection, store.uuid, timeout=lock_timeout, known_as=str(store.path)
+            )
+            target = store.database.session(connection)
+            for table in reversed(list(_tables())):
+                target.delete_all(table.name)
+            store.database.remake_bands(connection, bands)
+            transfer_rows(source, target)
+        with connection.transaction():
+            store.database.complete_bands(connection, bands)

@@ -23,7 +23,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -44,7 +44,7 @@ from lshdb.shingling import (
 )
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
-from lshdb.storage.dialects.base import Database, Session
+from lshdb.storage.dialects.base import Database, OpenDatabase, Session
 from lshdb.storage.place.creation import make_tables
 from lshdb.storage.place.directory import (
     Description,
@@ -65,9 +65,6 @@ from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import in_chunks
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 __all__ = ["replace_format_1", "settle_upgrade"]
 
@@ -92,7 +89,7 @@ def replace_format_1(
     path: Path,
     description: Description,
     database: Database,
-    connection: Connection,
+    connection: OpenDatabase,
     *,
     tokenizer: Tokenizer | str | None,
     workers: int | None,
@@ -106,7 +103,7 @@ def replace_format_1(
         The writer lock is held.
     description : Description
         Its ``index.toml``.
-    connection : Connection
+    connection : OpenDatabase
         The open transaction on the database.
     tokenizer : Tokenizer or str, optional
         For an index whose shingles are of a tokenizer's tokens.
@@ -158,7 +155,7 @@ def replace_format_1(
             take_rights(aside / file.path.name, before.path)
             os.replace(aside / file.path.name, file.path)
         sync_directory(path)
-        drop_tables(connection)
+        drop_tables(connection.alchemy)
         make_tables(connection, database, old.params.bands)
         with at_rest(made) as snapshot:
             transfer_rows(snapshot, database.session(connection))

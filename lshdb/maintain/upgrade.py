@@ -17,7 +17,7 @@ from lshdb.ingest.add_result import AddResult
 from lshdb.maintain.format1 import replace_format_1, settle_upgrade
 from lshdb.params.index_params import FORMAT, refuse_format
 from lshdb.storage.dialects import database_of
-from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.base import Database, OpenDatabase
 from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.tables.migrations import (
@@ -49,7 +49,7 @@ def upgrade_index(
     database = database_of(description.place, path)
     with _locked(path, database, lock_timeout):
         with _transaction(path, description, database, lock_timeout) as connection:
-            before, stored_format = stored_versions(connection)
+            before, stored_format = stored_versions(connection.alchemy)
             if stored_format == 1:
                 replace_format_1(
                     path,
@@ -64,7 +64,7 @@ def upgrade_index(
             elif before is None or before > SCHEMA_REVISION:
                 check_revision(before, path)
             elif before != SCHEMA_REVISION:
-                upgrade(connection)
+                upgrade(connection.alchemy)
         if description.format == 1:
             settle_upgrade(path)
     return before, SCHEMA_REVISION
@@ -90,7 +90,7 @@ def migrating(path: Path, *, lock_timeout: float) -> Iterator[Connection]:
         _locked(path, database, lock_timeout),
         _transaction(path, description, database, lock_timeout) as connection,
     ):
-        yield connection
+        yield connection.alchemy
 
 
 @contextlib.contextmanager
@@ -109,18 +109,13 @@ def _locked(path: Path, database: Database, lock_timeout: float) -> Iterator[Non
 @contextlib.contextmanager
 def _transaction(
     path: Path, description: Description, database: Database, lock_timeout: float
-) -> Iterator[Connection]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    engine = database.open_engine()
+) -> Iterator[OpenDatabase]:
     try:
-        with engine.begin() as connection:
+        with contextlib.closing(database.open_writer()) as connection, connection.transaction():
             database.lock(connection, description.uuid, timeout=lock_timeout, known_as=str(path))
             yield connection
-    except database.errors(SQLAlchemyError) as error:
+    except database.errors() as error:
         raise DatabaseError(
             f"upgrading {database} failed: {database.said(error)}; the schema is as it was",
             hint=database.hint(error, "check the free space and the permissions of its folder"),
         ) from error
-    finally:
-        engine.dispose()

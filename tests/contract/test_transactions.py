@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.engine.base import RootTransaction
 
 from lshdb import AllRejectedError, Index
 from lshdb.documents.document import Rejected
+from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres
+from lshdb.storage.dialects.sqlite.sqlite_database import OpenSqlite
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.diagnosis import callers_function, is_callers
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -46,7 +47,8 @@ def counting() -> Iterator[dict[str, int]]:
     with pytest.MonkeyPatch.context() as patch:
         counted(Snapshot, "__init__", "snapshots")
         counted(WriteTransaction, "__init__", "writing")
-        counted(RootTransaction, "commit", "commits")
+        counted(OpenSqlite, "commit", "commits")
+        counted(OpenPostgres, "commit", "commits")
         yield counts
 
 

@@ -258,12 +258,12 @@ def cluster(work: Work) -> None:
 
 def commit_fails(work: Work) -> None:
     """A batch whose COMMIT takes effect and then reports an error; the next add goes on."""
-    from sqlalchemy.engine.base import RootTransaction
+    from lshdb.storage.dialects.sqlite.sqlite_database import OpenSqlite
 
-    commit, calls = RootTransaction.commit, []
+    commit, calls = OpenSqlite.commit, []
 
-    def commit_and_fail(transaction: RootTransaction) -> None:
-        commit(transaction)
+    def commit_and_fail(connection: OpenSqlite) -> None:
+        commit(connection)
         calls.append(1)
         if len(calls) == 1:  # of the batch: nothing else is committed
             raise OSError(5, "Input/output error")
@@ -271,7 +271,7 @@ def commit_fails(work: Work) -> None:
     documents = work.texts(BATCH - 1)
 
     def do(_committed: Callable[[], None]) -> None:
-        RootTransaction.commit = commit_and_fail  # type: ignore[method-assign]
+        OpenSqlite.commit = commit_and_fail  # type: ignore[method-assign]
         try:
             with Index.open(work.path) as index:
                 index.add(documents.items(), workers=1)
@@ -279,7 +279,7 @@ def commit_fails(work: Work) -> None:
             if "is not known" not in error.message:
                 raise
         finally:
-            RootTransaction.commit = commit  # type: ignore[method-assign]
+            OpenSqlite.commit = commit  # type: ignore[method-assign]
 
     work.change([(work.documents or {}) | documents], do)
 
@@ -433,17 +433,11 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     for known in (pipeline.WrittenContents, pipeline.WrittenDocuments):
         defaults = known.__init__.__kwdefaults__
         put(known.__init__, "__kwdefaults__", {**defaults, "bits": 12})  # 16 MiB: 50 ms
-    open_engine = SqliteDatabase.open_engine
+    open_writer = SqliteDatabase.open_writer
 
-    def open_tiny_engine(database: SqliteDatabase) -> Any:
-        from sqlalchemy import event
+    def open_tiny_writer(database: SqliteDatabase) -> Any:
+        connection = open_writer(database)
+        connection.driver.execute("PRAGMA wal_autocheckpoint=30")
+        return connection
 
-        engine = open_engine(database)
-
-        @event.listens_for(engine, "connect")
-        def _configure(connection: Any, _record: object) -> None:
-            connection.execute("PRAGMA wal_autocheckpoint=30")
-
-        return engine
-
-    put(SqliteDatabase, "open_engine", open_tiny_engine)
+    put(SqliteDatabase, "open_writer", open_tiny_writer)

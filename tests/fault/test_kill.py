@@ -280,7 +280,11 @@ def test_an_upgrade_in_postgres_is_killed(
 POSTGRES = {
     **{name: how for name, how in NAMED.items() if "log" not in name and "checkpoint" not in name},
     "when the commit is durable": {
-        "killed_at": {"name": "sqlalchemy.engine:RootTransaction.commit", "when": "after", "nth": 4}
+        "killed_at": {
+            "name": "lshdb.storage.dialects.postgresql.postgres_database:OpenPostgres.commit",
+            "when": "after",
+            "nth": 4,
+        }
     },
     "before a commit": function("storage.transactions.changes:WriteTransaction.seal", "after", 3),
 }

@@ -358,28 +358,27 @@ import os, sys
 from pathlib import Path
 from lshdb.storage.dialects.sqlite import SqliteDatabase
 
-engine = SqliteDatabase(Path(sys.argv[1])).open_engine()
-connection = engine.connect()
+connection = SqliteDatabase(Path(sys.argv[1])).open_writer()
+execute = connection.driver.execute
 rows = [(os.urandom(300),) for _ in range(3000)]
 
 def insert():
-    connection.exec_driver_sql("INSERT INTO t (b) VALUES (?)", rows)
+    connection.driver.executemany("INSERT INTO t (b) VALUES (?)", rows)
 
-with connection.begin():
-    connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
-    connection.exec_driver_sql("CREATE INDEX i ON t (b)")
-connection.exec_driver_sql("PRAGMA cache_size=10")  # pages go to the log before the commit
-connection.rollback()
-with connection.begin():
+with connection.transaction():
+    execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+    execute("CREATE INDEX i ON t (b)")
+execute("PRAGMA cache_size=10")  # pages go to the log before the commit
+with connection.transaction():
     insert()
     child = os.fork()
     if child == 0:
         sys.exit(0)
     assert os.waitpid(child, 0)[1] == 0
     insert()
-with connection.begin():
-    print(connection.exec_driver_sql("SELECT count(*) FROM t").scalar())
-    print(connection.exec_driver_sql("PRAGMA integrity_check").scalar())
+with connection.transaction():
+    print(*execute("SELECT count(*) FROM t").fetchone())
+    print(*execute("PRAGMA integrity_check").fetchone())
 """
 
 

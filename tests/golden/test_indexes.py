@@ -159,10 +159,12 @@ def check_upgraded(path: Path, revision: str) -> None:
     assert history_of(path) == before
     names = {file.name.partition(".")[0] for file in path.iterdir()}
     assert names <= {"index", "lock", "orders", "signatures", "vectors"}
-    with contextlib.closing(Store.open(path)) as store:
-        engine = store.database.open_engine()
-        tables = {*inspect(engine).get_table_names()} - {"mine"}
-        engine.dispose()
+    with (
+        contextlib.closing(Store.open(path)) as store,
+        contextlib.closing(store.database.open_writer()) as writer,
+        writer.transaction(),
+    ):
+        tables = {*inspect(writer.alchemy).get_table_names()} - {"mine"}
     # Marks of commits are Postgres's.
     assert tables ^ {*metadata.tables, "band", "alembic_version"} <= {"commit_mark"}
     assert len([*path.glob("signatures*")]) == 1

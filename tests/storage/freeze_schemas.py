@@ -7,6 +7,7 @@ must not change, because indexes of it lie on people's disks; ``test_trust.py`` 
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -52,11 +53,8 @@ def rows_made_by_migrations(revision: str) -> list[tuple[str, str, str | None]]:
     """Type, name and statement of all that a new database at a revision has, in order."""
     with tempfile.TemporaryDirectory() as folder:
         database = SqliteDatabase(Path(folder) / "index.db")
-        engine = database.open_engine()
-        with engine.begin() as connection:
-            config = migrations._config(connection)
-            command.upgrade(config, revision)
-        engine.dispose()
+        with contextlib.closing(database.open_writer()) as writer, writer.transaction():
+            command.upgrade(migrations._config(writer.alchemy), revision)
         connection = sqlite3.connect(database.path)
         rows = schema_rows(connection)
         connection.close()

@@ -146,7 +146,7 @@ def test_everything_is_gone_where_making_fails(
     before = everything(postgres_url)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr("lshdb.storage.place.creation.row_checksum", lambda row: 1 // 0)
+            patch.setattr("lshdb.storage.place.creation.with_checksum", lambda row: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 Index.create(tmp_path / "x.lshdb", **place)
         assert everything(postgres_url) == before

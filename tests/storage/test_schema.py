@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -45,12 +46,9 @@ def database(path: Path, place: dict[str, str]) -> Database:
 
 
 def execute(path: Path, place: dict[str, str], statement: str) -> list[Any]:
-    engine = database(path, place).open_engine()
-    with engine.begin() as connection:
-        result = connection.exec_driver_sql(statement)
-        rows = [tuple(row) for row in result.fetchall()] if result.returns_rows else []
-    engine.dispose()
-    return rows
+    with contextlib.closing(database(path, place).open_writer()) as writer, writer.transaction():
+        cursor = writer.driver.execute(statement)
+        return cursor.fetchall() if cursor.description else []
 
 
 def revision(path: Path, place: dict[str, str], new: str | None = None) -> str:
@@ -82,11 +80,9 @@ def test_migrations_make_what_the_models_say(tmp_path: Path, place: dict[str, st
     path = tmp_path / "x.lshdb"
     with Index.create(path, **place) as index:
         index.add(family_corpus(3)[:20])
-    engine = database(path, place).open_engine()
-    with engine.begin() as connection:
-        command.check(migrations._config(connection))
-        heads = ScriptDirectory.from_config(migrations._config(connection)).get_heads()
-    engine.dispose()
+    with contextlib.closing(database(path, place).open_writer()) as writer, writer.transaction():
+        command.check(migrations._config(writer.alchemy))
+        heads = ScriptDirectory.from_config(migrations._config(writer.alchemy)).get_heads()
     assert heads == [migrations.SCHEMA_REVISION] == [revision(path, place)]
 
 
@@ -97,10 +93,10 @@ def test_a_difference_would_be_found(tmp_path: Path, place: dict[str, str]) -> N
     path = tmp_path / "x.lshdb"
     Index.create(path, **place).close()
     execute(path, place, "ALTER TABLE batch ADD COLUMN extra INTEGER")
-    engine = database(path, place).open_engine()
-    with engine.begin() as connection, pytest.raises(CommandError, match="extra"):
-        command.check(migrations._config(connection))
-    engine.dispose()
+    with contextlib.closing(database(path, place).open_writer()) as writer, writer.transaction():
+        config = migrations._config(writer.alchemy)
+        with pytest.raises(CommandError, match="extra"):
+            command.check(config)
 
 
 def test_an_older_schema_is_refused_until_upgraded(tmp_path: Path, place: dict[str, str]) -> None:

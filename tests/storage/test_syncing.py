@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -65,11 +66,11 @@ def test_a_file_system_without_it_gets_the_other(
 def test_writers_of_sqlite_ask_for_it(tmp_path: Path) -> None:
     with Index.create(tmp_path / "x.lshdb"):
         pass
-    engine = SqliteDatabase(tmp_path / "x.lshdb" / "index.db").open_engine()
-    with engine.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA fullfsync").scalar() == 1
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-    engine.dispose()
+    with contextlib.closing(
+        SqliteDatabase(tmp_path / "x.lshdb" / "index.db").open_writer()
+    ) as opened:
+        assert opened.driver.execute("PRAGMA fullfsync").fetchone() == (1,)
+        assert opened.driver.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_what_goes_away_is_not_synced(

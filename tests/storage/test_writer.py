@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from lshdb import ConflictError, DamageError, DatabaseError, Index
+from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres
 from lshdb.storage.dialects.sqlite import SqliteDatabase, connections, sqlite_session
-from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE
+from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE, OpenSqlite
 from lshdb.storage.rowfiles import row_file
 from lshdb.storage.transactions import changes
 from lshdb.storage.transactions.writer import Writer
 from tests.children.databases import child_path
 from tests.conftest import family_corpus, pair_set
+from tests.postgres import PostgresUrl
 
 Make = Callable[..., Index]
 CORPUS = family_corpus(3, families=8)
@@ -98,21 +100,20 @@ def test_failure_at_commit_says_that_the_outcome_is_unknown(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit took effect and then reported an error: the rows must still be there."""
-    from sqlalchemy.engine.base import RootTransaction
-
     index = make_index()
     index.add(CORPUS[:20])
-    commit = RootTransaction.commit
+    opened = OpenSqlite if isinstance(index._store.database, SqliteDatabase) else OpenPostgres
+    commit = opened.commit
     calls = []
 
-    def commit_and_fail(running: RootTransaction) -> None:
-        commit(running)
+    def commit_and_fail(connection: Any) -> None:
+        commit(connection)
         calls.append(1)
         if len(calls) == 1:  # of the batch: nothing else is committed
             raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(RootTransaction, "commit", commit_and_fail)
+        patched.setattr(opened, "commit", commit_and_fail)
         with pytest.raises(DatabaseError, match="is not known"):
             index.add(CORPUS[20:])
     assert state_of(index)[0] == len(CORPUS)
@@ -299,11 +300,11 @@ def test_what_fails_in_closing_a_connection_is_no_message(
     caplog: pytest.LogCaptureFixture,
     name: str,
 ) -> None:
-    """The pool would log it with a traceback, and the file would stay open."""
+    """The file is closed nevertheless, and nothing is logged."""
     index = make_index()
     index.add(CORPUS)
-    connection = SqliteDatabase.by_url(None, index.path).open_engine().connect()
-    connection.exec_driver_sql("DELETE FROM edge")
+    connection = SqliteDatabase.by_url(None, index.path).open_writer()
+    connection.driver.execute("DELETE FROM edge")
     monkeypatch.setattr(connections, name, failing(MemoryError()))
     connection.close()
     monkeypatch.undo()
@@ -314,16 +315,21 @@ def test_what_fails_in_closing_a_connection_is_no_message(
         assert again.check() == [] and again.stats().documents == len(CORPUS)
 
 
-def test_what_a_connection_cannot_close_is_not_written_to_standard_error(tmp_path: Path) -> None:
+def test_what_a_connection_cannot_close_is_not_written_to_standard_error(
+    tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    """The pool would log it with a traceback."""
     program = (
         "import sys, lshdb\n"
         "from sqlalchemy.engine.default import DefaultDialect\n"
         "def fail(*_): raise MemoryError\n"
         "DefaultDialect.do_close = fail\n"
-        "with lshdb.Index.create(sys.argv[1]) as index: index.add([('a', 'some words')])\n"
+        "_, path, url, schema = sys.argv\n"
+        "with lshdb.Index.create(path, database=url, schema=schema) as index:\n"
+        "    index.add([('a', 'some words')])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, tmp_path / "a.lshdb"],
+        [sys.executable, "-c", program, tmp_path / "a.lshdb", postgres_url.lshdb, postgres_schema],
         capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": child_path()},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -310,11 +310,9 @@ def _publish(store: Store, rebuilt: Store, old: Generation, lock_timeout: float)
 @contextlib.contextmanager
 def _said(store: Store) -> Iterator[None]:
     """Translate errors of the disk and the database into ours."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
-    except store.database.errors(OSError, SQLAlchemyError) as error:
+    except store.database.errors(OSError) as error:
         why = getattr(error, "strerror", None) or error
         hint = "check the permissions, and the free space: it needs room for a second index"
         raise DatabaseError(

@@ -1,6 +1,7 @@
 """What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` implement it.
 
     Database        where it is; opens connections, makes and removes it, words its errors
+    OpenDatabase    a connection that writes
     Reader          a connection that only reads; GuardedReader, one for a statement of the user
     Session         one open transaction: statements, and how lists and many rows go in
 
@@ -10,7 +11,9 @@ parameter. What only one of them understands is behind these classes.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from lshdb.errors import DamageError, DatabaseError, LockedError, LshdbError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
     from lshdb.storage.tables.bodies import BodyCodec
 
@@ -32,6 +35,7 @@ __all__ = [
     "Database",
     "Fate",
     "GuardedReader",
+    "OpenDatabase",
     "Reader",
     "ResultRows",
     "Session",
@@ -115,8 +119,13 @@ class Database(ABC):
         return Fate.FAILED
 
     def errors(self, *more_errors: type[Exception]) -> tuple[type[Exception], ...]:
-        """Return the driver's errors and others, to be caught together."""
-        return (*more_errors, *self.driver_errors)
+        """Return the driver's errors, SQLAlchemy's and more_errors, to be caught together.
+
+        SQLAlchemy's only where it is imported: otherwise it has raised none.
+        """
+        alchemy = sys.modules.get("sqlalchemy.exc")
+        wrapped = () if alchemy is None else (alchemy.SQLAlchemyError,)
+        return (*more_errors, *wrapped, *self.driver_errors)
 
     def translation(self, error: Exception) -> LshdbError:
         """Translate one of the driver's errors while reading."""
@@ -161,7 +170,7 @@ class Database(ABC):
         OSError
         """
 
-    def prepare(self, connection: Connection, uuid: str) -> None:  # noqa: B027
+    def prepare(self, connection: OpenDatabase, uuid: str) -> None:  # noqa: B027
         """Make what tables need, in the transaction that makes them.
 
         Parameters
@@ -175,8 +184,8 @@ class Database(ABC):
             Another process has made something there meanwhile.
         """
 
-    def new_schema(self) -> Sequence[str]:
-        """Return statements that make all tables and views of the newest revision, empty.
+    def new_schema(self, bands: int) -> Sequence[str]:
+        """Return statements that make all tables and views of an index with so many bands, empty.
 
         None by default: the migrations make them.
         """
@@ -218,16 +227,22 @@ class Database(ABC):
         """Open a connection for a user's statement, which may work for this many seconds."""
 
     @abstractmethod
-    def open_engine(self) -> Engine:
-        """Make an SQLAlchemy engine whose transactions are explicit and durable."""
+    def open_writer(self) -> OpenDatabase:
+        """Open a connection that writes.
+
+        Raises
+        ------
+        DatabaseError, DamageError
+            It cannot be opened.
+        """
 
     @abstractmethod
-    def session(self, connection: Connection) -> Session:
+    def session(self, connection: OpenDatabase) -> Session:
         """Return the transaction that a writer's connection has open."""
 
     def lock(  # noqa: B027
         self,
-        connection: Connection,
+        connection: OpenDatabase,
         uuid: str,
         *,
         timeout: float,
@@ -253,27 +268,27 @@ class Database(ABC):
             Another writer held the lock for all of the timeout.
         """
 
-    def prepare_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
+    def prepare_bands(self, connection: OpenDatabase, bands: int) -> None:  # noqa: B027
         """Get the table ``band`` ready for :meth:`remake_bands`, in a transaction of its own.
 
         If that is all that happens, answers are the same, and the next writer completes the table.
         """
 
     @abstractmethod
-    def remake_bands(self, connection: Connection, bands: int) -> None:
+    def remake_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Empty the table ``band``, and set the number of its bands, and of those in its views.
 
         Readers go on with what they see.
         """
 
-    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+    def has_indexed_bands(self, connection: OpenDatabase, bands: int) -> bool:
         """Return whether :meth:`complete_bands` has nothing to do."""
         return True
 
-    def complete_bands(self, connection: Connection, bands: int) -> None:  # noqa: B027
+    def complete_bands(self, connection: OpenDatabase, bands: int) -> None:  # noqa: B027
         """Complete the table ``band`` after its first rows: make its indexes."""
 
-    def free_memory(self, connection: Connection) -> None:  # noqa: B027 - most have none
+    def free_memory(self, connection: OpenDatabase) -> None:  # noqa: B027 - most have none
         """Free the memory that a writer's connection keeps after a transaction; may fail."""
 
     def checkpoint(self) -> None:  # noqa: B027
@@ -283,11 +298,11 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: OpenDatabase) -> None:
         """Tidy up when a writer has finished; may fail without harm."""
 
     @abstractmethod
-    def vacuum(self, connection: Connection) -> None:
+    def vacuum(self, connection: OpenDatabase) -> None:
         """Free the space of deleted rows; outside a transaction."""
 
     @abstractmethod
@@ -308,6 +323,58 @@ class Database(ABC):
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the database, and of its log."""
+
+
+class OpenDatabase(ABC):
+    """A connection that writes. Its transactions are begun and ended one by one, and durable.
+
+    Closing it undoes one that is open.
+
+    Attributes
+    ----------
+    driver : Any
+        The driver's connection.
+    """
+
+    driver: Any
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the database has ended the connection."""
+        return False
+
+    @property
+    @abstractmethod
+    def alchemy(self) -> Connection:
+        """The same connection for SQLAlchemy, in the transaction that is open."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """End the transaction; an error leaves open what became of it."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Undo the transaction."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction: committed at the end of the block, rolled back on any error."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.rollback()
+            raise
+        self.commit()
 
 
 class TimedOut(Exception):

@@ -25,7 +25,7 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -46,6 +46,7 @@ from lshdb.files.process import Process
 from lshdb.files.rights import take_rights
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
+from lshdb.storage.dialects.base import OpenDatabase
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import (
     Description,
@@ -55,10 +56,7 @@ from lshdb.storage.place.directory import (
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
-from lshdb.storage.tables.records import row_checksum, timestamp
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
+from lshdb.storage.tables.records import timestamp, with_checksum
 
 __all__ = ["Creation", "make_tables"]
 
@@ -380,13 +378,13 @@ class Creation:
                     "check that the folder exists, that you may write to it, and its free space",
                 ),
             ) from error
-        except _database_errors(database) as error:
-            said = str(error)
+        except Exception as error:
+            if database is None or not isinstance(error, database.errors()):
+                raise
             hint = "check that its folder exists, that you may write to it, and its free space"
-            if database is not None:
-                said, hint = database.said(error), database.hint(error, hint)
             raise DatabaseError(
-                f"cannot make the database {database}: {said}", hint=hint
+                f"cannot make the database {database}: {database.said(error)}",
+                hint=database.hint(error, hint),
             ) from error
 
 
@@ -403,24 +401,17 @@ def _abandon_unfinished() -> None:
         creation.abandon()
 
 
-def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return (SQLAlchemyError, *(database.driver_errors if database else ()))
-
-
-def make_tables(connection: Connection, database: Database, bands: int) -> None:
+def make_tables(connection: OpenDatabase, database: Database, bands: int) -> None:
     """Make all tables and views of an index."""
-    from lshdb.storage.tables.band_schema import make_bands
-
-    statements = database.new_schema()
+    statements = database.new_schema(bands)
     for statement in statements:
-        connection.exec_driver_sql(statement)
+        connection.driver.execute(statement)
     if not statements:
+        from lshdb.storage.tables.band_schema import make_bands
         from lshdb.storage.tables.migrations import upgrade
 
-        upgrade(connection)
-    make_bands(connection, bands)
+        upgrade(connection.alchemy)
+        make_bands(connection.alchemy, bands)
 
 
 def _fill(
@@ -451,18 +442,14 @@ def _fill(
     IndexDirectory(aside).write_description(
         Description(FORMAT, str(row["uuid"]), place, params.items())
     )
-    engine = database.open_engine()
-    try:
-        with engine.begin() as connection:
-            database.prepare(connection, str(row["uuid"]))
-            make_tables(connection, database, params.bands)
-            checksum = row_checksum(tuple(row.values()))
-            session = database.session(connection)
-            session.insert_rows("state", (*row, "checksum"), [(*row.values(), checksum)])
-            values = ((name, orjson.dumps(item).decode()) for name, item in params.items().items())
-            session.insert_rows("parameter", ("name", "value"), values)
-    finally:
-        engine.dispose()
+    with contextlib.closing(database.open_writer()) as connection, connection.transaction():
+        database.prepare(connection, str(row["uuid"]))
+        make_tables(connection, database, params.bands)
+        session = database.session(connection)
+        state = with_checksum(tuple(row.values()))
+        session.insert_rows("state", (*row, "checksum"), [state])
+        values = ((name, orjson.dumps(item).decode()) for name, item in params.items().items())
+        session.insert_rows("parameter", ("name", "value"), values)
 
 
 def _check_name(path: Path) -> None:

@@ -36,7 +36,7 @@ from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from lshdb.storage.dialects.base import OpenDatabase
 
 __all__ = [
     "WriteTransaction",
@@ -62,7 +62,7 @@ class WriteTransaction:
         Rows, with those that it has written.
     """
 
-    def __init__(self, connection: Connection, store: Store) -> None:
+    def __init__(self, connection: OpenDatabase, store: Store) -> None:
         self._connection = connection
         self.session = store.database.session(connection)
         self.execute = self.session.execute

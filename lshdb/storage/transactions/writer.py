@@ -158,13 +158,11 @@ class Writer:
         self._exits.close()
 
     def _connect(self) -> None:
-        self._engine = self._store.database.open_engine()
         with self.translated():
-            self._connection = self._engine.connect()
+            self._connection = self._store.database.open_writer()
 
     def _disconnect(self) -> None:
         self._connection.close()
-        self._engine.dispose()
 
     def _release(self) -> None:
         """Give the lock back; that of an index which is still aside is kept until it is closed."""
@@ -219,7 +217,7 @@ class Writer:
                     with self._attempt() as transaction:
                         result = work(transaction)
                     return result
-                except self._driver_errors() as error:
+                except self._store.database.errors() as error:
                     fate = self._store.database.fate(error)
                     if fate is Fate.FAILED or attempt == _ATTEMPTS:
                         raise
@@ -250,7 +248,7 @@ class Writer:
             raise LshdbError("the writer is closed", hint="open the index again")
         self._sorted = None  # of rows that another transaction wrote, or failed to
         self._store.directory.refuse_linked(self._store.database)  # links may be made at any time
-        running = self._connection.begin()
+        self._connection.begin()
         try:
             self._lock_database()
             transaction = WriteTransaction(self._connection, self._store)
@@ -258,13 +256,13 @@ class Writer:
             yield transaction
             is_changed = transaction.seal()
         except BaseException:
-            self._roll_back(running.rollback)
+            self._roll_back()
             raise
         if not is_changed:
-            self._end_unchanged(running.rollback)
+            self._end_unchanged()
             return
         try:
-            running.commit()
+            self._connection.commit()
         except BaseException as error:
             self._usable = False
             if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
@@ -304,14 +302,14 @@ class Writer:
         try:
             self._reconnect(error)
             return fate is Fate.LOST and self._is_marked(mark)
-        except self._driver_errors(LshdbError) as failure:
+        except self._store.database.errors(LshdbError) as failure:
             self._usable = False
             raise self._unknown(error) from failure
 
     def _is_marked(self, mark: str) -> bool:
         """Whether a transaction of that mark is committed, and not only not yet."""
         database = self._store.database
-        with self._connection.begin():
+        with self._connection.transaction():
             if database.session(self._connection).has_mark(mark):
                 return True
             # Whoever has the lock now may be the lost connection, still at work.
@@ -346,11 +344,6 @@ class Writer:
                     raise error or failure from None
                 time.sleep(_PAUSE_SECONDS)
         self._usable = True
-
-    def _driver_errors(self, *more_errors: type[Exception]) -> tuple[type[Exception], ...]:
-        from sqlalchemy.exc import SQLAlchemyError
-
-        return self._store.database.errors(SQLAlchemyError, *more_errors)
 
     def tidy(self, *, workers: int = 1) -> None:
         """Sort new rows into frozen orders, in threads; complete the table of bands.
@@ -417,20 +410,20 @@ class Writer:
                 "then run lshdb compact again",
             ) from error
 
-    def _end_unchanged(self, rollback: Callable[[], None]) -> None:
+    def _end_unchanged(self) -> None:
         """End a transaction that changed nothing, without a commit."""
         try:
-            rollback()
+            self._connection.rollback()
         except Exception:
             self._usable = False
             raise
 
-    def _roll_back(self, rollback: Callable[[], None]) -> None:
+    def _roll_back(self) -> None:
         try:
-            rollback()
+            self._connection.rollback()
         except Exception:
             self._usable = False
-        if self._connection.invalidated:
+        if self._connection.is_lost:
             self._usable = False
 
     @contextlib.contextmanager
@@ -448,7 +441,7 @@ class Writer:
                 raise
             otherwise = "check the free space and the permissions of its folder"
             database = self._store.database
-            if isinstance(error, self._driver_errors()):
+            if isinstance(error, self._store.database.errors()):
                 raise DatabaseError(
                     f"the database {database} failed: {database.said(error)}; "
                     "the batch that was being written is not in",

@@ -39,6 +39,7 @@ from lshdb.storage.dialects.base import (
     Database,
     Fate,
     GuardedReader,
+    OpenDatabase,
     Reader,
     Session,
     pool_log,
@@ -56,7 +57,7 @@ from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 from lshdb.storage.tables.stored_columns import BAND_INDEX, band_columns, indexed_columns
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, RootTransaction
 
 __all__ = ["PostgresDatabase", "hint_of", "said"]
 
@@ -191,9 +192,9 @@ class PostgresDatabase(Database):
         with self._looking() as connection:
             refuse_unfit(connection, self.url, self.schema)
 
-    def prepare(self, connection: Connection, uuid: str) -> None:
+    def prepare(self, connection: OpenDatabase, uuid: str) -> None:
         """Make the schema if it is not there; nobody else can make or remove it meanwhile."""
-        make_schema(_driver(connection), self.url, self.schema)
+        make_schema(connection.driver, self.url, self.schema)
 
     def moved(self, directory: Path, target: Path) -> PostgresDatabase:
         """Return the same database: it does not lie in the directory."""
@@ -226,8 +227,8 @@ class PostgresDatabase(Database):
 
         return PostgresGuardedReader(self._connect("reading", _GUARDED), timeout)
 
-    def open_engine(self) -> Engine:
-        """Make an SQLAlchemy engine; its connections are made here."""
+    def open_writer(self) -> OpenPostgres:
+        """Open a connection of SQLAlchemy's; the driver's is made here."""
         from sqlalchemy import create_engine, event
         from sqlalchemy.pool import NullPool
 
@@ -245,16 +246,18 @@ class PostgresDatabase(Database):
             pool_logging_name=pool_log(),
             pool_reset_on_return=None,
         )
-        event.listen(engine, "begin", lambda connection: _driver(connection).open())
-        return engine
+        event.listen(
+            engine, "begin", lambda connection: connection.connection.driver_connection.open()
+        )
+        return OpenPostgres(engine.connect())
 
-    def session(self, connection: Connection) -> Session:
+    def session(self, connection: OpenDatabase) -> Session:
         """Return the transaction that a writer's connection has open."""
-        return PostgresSession(self, _driver(connection), is_reader=False)
+        return PostgresSession(self, connection.driver, is_reader=False)
 
     def lock(
         self,
-        connection: Connection,
+        connection: OpenDatabase,
         uuid: str,
         *,
         timeout: float,
@@ -262,15 +265,15 @@ class PostgresDatabase(Database):
         on_wait: Callable[[LockedError], None] | None = None,
     ) -> None:
         """Take the advisory lock of the index."""
-        take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as, on_wait=on_wait)
+        take_lock(connection.driver, uuid, timeout=timeout, known_as=known_as, on_wait=on_wait)
 
-    def prepare_bands(self, connection: Connection, bands: int) -> None:
+    def prepare_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Add the columns that are missing, and drop the indexes: rows are written anew.
 
         Under sixteen indexes a row takes some ten times as long. To drop them waits for all who
         read the table, and others wait behind; where that takes longer than a moment, they stay.
         """
-        driver = _driver(connection)
+        driver = connection.driver
         names = ", ".join(f"{BAND_INDEX}{column}" for column in sorted(_indexed(driver)))
         if names:
             with contextlib.suppress(psycopg.errors.LockNotAvailable), driver.transaction():
@@ -282,27 +285,27 @@ class PostgresDatabase(Database):
             if name not in present:  # to alter a table waits for all who read it
                 driver.execute(f"ALTER TABLE band ADD COLUMN {name} integer".encode())
 
-    def remake_bands(self, connection: Connection, bands: int) -> None:
+    def remake_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Delete all rows, which who began before still sees; columns that are too many stay."""
         from lshdb.storage.tables.band_schema import make_views
 
-        driver = _driver(connection)
+        driver = connection.driver
         driver.execute("DELETE FROM band")
         (stored,) = driver.execute(_STORED_BANDS_SQL).fetchone() or (0,)
         if stored != bands:  # to replace a view waits for all who read it
-            make_views(connection, bands, or_replace=True)
+            make_views(connection.alchemy, bands, or_replace=True)
 
-    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+    def has_indexed_bands(self, connection: OpenDatabase, bands: int) -> bool:
         """Return whether each column has an index, and none is too many."""
-        driver, columns = _driver(connection), set(band_columns(bands))
+        driver, columns = connection.driver, set(band_columns(bands))
         present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
         return present == columns <= _indexed(driver)
 
-    def complete_bands(self, connection: Connection, bands: int) -> None:
+    def complete_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Drop columns that are too many, and index the others."""
         from lshdb.storage.tables.band_schema import index_bands
 
-        driver, columns = _driver(connection), band_columns(bands)
+        driver, columns = connection.driver, band_columns(bands)
         present = {name for (name,) in driver.execute(_BAND_COLUMNS_SQL)}
         for name in sorted(present.difference(columns)):
             driver.execute(f"ALTER TABLE band DROP COLUMN {name}".encode())
@@ -311,18 +314,18 @@ class PostgresDatabase(Database):
             return
         driver.execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'".encode())
         driver.execute("SET LOCAL max_parallel_maintenance_workers = 0")
-        index_bands(connection, bands, indexed=indexed)
+        index_bands(connection.alchemy, bands, indexed=indexed)
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: OpenDatabase) -> None:
         """Analyze what was loaded, so that look-ups are planned well."""
-        driver = _driver(connection)
+        driver = connection.driver
         for table in ("document", "content", "band", "edge", "batch", "cluster_member"):
             with driver.transaction():
                 self._analyze_grown(driver, table)
 
-    def vacuum(self, connection: Connection) -> None:
+    def vacuum(self, connection: OpenDatabase) -> None:
         """Free the empty ends of tables."""
-        driver = _driver(connection)
+        driver = connection.driver
         driver.autocommit = True
         try:
             names = (f"{quoted(self.schema)}.{table}" for table in _VACUUMED)
@@ -400,6 +403,44 @@ class PostgresDatabase(Database):
         return connection
 
 
+class OpenPostgres(OpenDatabase):
+    """A connection to the schema that may write."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._running: RootTransaction | None = None
+        self.driver: Any = connection.connection.driver_connection
+
+    @property
+    def alchemy(self) -> Connection:
+        """SQLAlchemy's connection."""
+        return self._connection
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has ended the connection."""
+        return self._connection.invalidated
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._running = self._connection.begin()
+        self.driver = self._connection.connection.driver_connection
+
+    def commit(self) -> None:
+        """End the transaction."""
+        if self._running is not None:
+            self._running.commit()
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        if self._running is not None:
+            self._running.rollback()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
 class PostgresReader(Reader):
     """A connection to the schema that can only read."""
 
@@ -436,11 +477,6 @@ class PostgresReader(Reader):
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
-
-
-def _driver(connection: Connection) -> ServerConnection:
-    driver: Any = connection.connection.driver_connection
-    return driver  # type: ignore[no-any-return]
 
 
 def _indexed(driver: ServerConnection) -> set[str]:

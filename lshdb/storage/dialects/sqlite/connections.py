@@ -156,7 +156,8 @@ class WriterConnection(Connection):
     def close(self) -> None:
         """Empty the log as far as readers allow, and close; the log's files stay.
 
-        It raises nothing, not even for want of memory: the pool would log that with a traceback.
+        It raises nothing, not even for want of memory: what was written is committed or undone. A
+        signal waits until it is done (``cli/launch.py``).
         """
         if not self._process.is_this:
             return

@@ -8,14 +8,16 @@ Decisions, with their reasons:
   us: the driver would otherwise commit before DDL statements, and a reband would
   be split in two.
 * Reading goes through the DB-API driver alone, because importing SQLAlchemy takes longer (0.3 s)
-  than a whole cold query may; schema, connecting and committing go through SQLAlchemy, the
-  statements of a batch to the driver inside its transaction.
+  than a whole cold query may. Writing does so, too: a small add took half its time for importing
+  SQLAlchemy. Where statements depend on the schema, as in migrations, SQLAlchemy has the driver's
+  connection (:attr:`OpenSqlite.alchemy`); what a new database is made of is frozen text of its.
 * Pages of 8 KiB: sorted loads were up to a half faster than with 4 KiB.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sqlite3
@@ -35,10 +37,11 @@ from lshdb.errors import (
 )
 from lshdb.files.mounts import shared_file_system
 from lshdb.files.own_files import UnfitFileError, refuse_unfit, writing_fails
-from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session, pool_log
+from lshdb.storage.dialects.base import Database, GuardedReader, OpenDatabase, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
+    Connection,
     WriterConnection,
     begin_reading,
     bring_in_log,
@@ -49,15 +52,16 @@ from lshdb.storage.dialects.sqlite.connections import (
     replace_database,
     share_log_files,
 )
-from lshdb.storage.dialects.sqlite.connections import (
-    Connection as FileConnection,
-)
 from lshdb.storage.dialects.sqlite.sqlite_session import SqliteSession
-from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
+from lshdb.storage.dialects.sqlite.trust import (
+    REVISION_TABLE,
+    band_statements,
+    foreign_object,
+)
 from lshdb.storage.tables.stored_columns import BAND_TABLE, band_columns, indexed_columns
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection as AlchemyConnection
 
 _SHARED_DISK = "LSHDB_SHARED_DISK"
 """Variable of the environment: ``allow`` says that only this host uses the file, or nobody writes.
@@ -293,11 +297,14 @@ class SqliteDatabase(Database):
             "documents anew",
         )
 
-    def new_schema(self) -> Sequence[str]:
-        """Return the statements of the migrations, without Alembic, which takes .2 s to import."""
+    def new_schema(self, bands: int) -> Sequence[str]:
+        """Return what the migrations make, and the table of bands with its views.
+
+        Without Alembic and SQLAlchemy, which take .4 s to import.
+        """
         from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
 
-        return STATEMENTS
+        return (*STATEMENTS, *band_statements(bands))
 
     def moved(self, directory: Path, target: Path) -> SqliteDatabase:
         """Return the file in the index's new directory, or itself if it lies outside."""
@@ -323,7 +330,7 @@ class SqliteDatabase(Database):
         """Open a connection that can only read; see ``connections.py``."""
         return SqliteReader(self)
 
-    def open_file(self) -> tuple[FileConnection, bool]:
+    def open_file(self) -> tuple[Connection, bool]:
         """Open a connection that can only read; return it, and whether for one transaction only.
 
         Raises
@@ -370,25 +377,18 @@ class SqliteDatabase(Database):
             raise self.translation(error) from error
         return SqliteGuardedReader(connection, timeout)
 
-    def open_engine(self) -> Engine:
-        """Make an SQLAlchemy engine whose transactions are explicit, immediate and durable."""
-        from sqlalchemy import create_engine, event
-        from sqlalchemy.engine import URL
-        from sqlalchemy.pool import NullPool
-
+    def open_writer(self) -> OpenSqlite:
+        """Open a connection whose transactions are explicit, immediate and durable."""
         self.refuse_unfit()
         self._refuse_shared()
         make_file(self.path)
-        engine = create_engine(
-            URL.create("sqlite", database=str(self)),
-            poolclass=NullPool,
-            pool_logging_name=pool_log(),
-            connect_args={"factory": WriterConnection},
+        connection = sqlite3.connect(
+            os.path.abspath(self.path),  # never a URI
+            factory=WriterConnection,
+            isolation_level=None,
+            check_same_thread=False,
         )
-
-        @event.listens_for(engine, "connect")
-        def _configure(connection: Any, _record: object) -> None:
-            connection.isolation_level = None
+        try:
             connection.execute("PRAGMA busy_timeout=30000")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -403,67 +403,62 @@ class SqliteDatabase(Database):
             # Some builds of SQLite write zeros over pages that become free. Rows within pages are
             # blanked.
             connection.execute("PRAGMA secure_delete=FAST")
+        except BaseException:
+            connection.close()
+            raise
+        return OpenSqlite(connection)
 
-        @event.listens_for(engine, "begin")
-        def _begin(connection: Any) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-        return engine
-
-    def session(self, connection: Connection) -> Session:
+    def session(self, connection: OpenDatabase) -> Session:
         """Return the transaction that a writer's connection has open."""
-        return SqliteSession(self, connection.connection.driver_connection, is_reader=False)
+        return SqliteSession(self, connection.driver, is_reader=False)
 
-    def remake_bands(self, connection: Connection, bands: int) -> None:
+    def remake_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Drop the table, and make it again without indexes: those are made once rows are in it."""
         from lshdb.storage.tables import band_schema
 
-        band_schema.drop_bands(connection)
-        band_schema.make_bands(connection, bands)
+        band_schema.drop_bands(connection.alchemy)
+        band_schema.make_bands(connection.alchemy, bands)
 
-    def has_indexed_bands(self, connection: Connection, bands: int) -> bool:
+    def has_indexed_bands(self, connection: OpenDatabase, bands: int) -> bool:
         """Return whether each column has an index, or none is wanted."""
         is_wanted, indexed = self._band_indexes(connection)
         return not is_wanted or indexed.issuperset(band_columns(bands))
 
-    def complete_bands(self, connection: Connection, bands: int) -> None:
+    def complete_bands(self, connection: OpenDatabase, bands: int) -> None:
         """Make the indexes on bands if the state asks for them, else drop them."""
         from lshdb.storage.tables.band_schema import index_bands
 
         is_wanted, indexed = self._band_indexes(connection)
-        index_bands(connection, bands, indexed=indexed, is_wanted=is_wanted)
+        index_bands(connection.alchemy, bands, indexed=indexed, is_wanted=is_wanted)
 
     @staticmethod
-    def _band_indexes(connection: Connection) -> tuple[bool, set[str]]:
+    def _band_indexes(connection: OpenDatabase) -> tuple[bool, set[str]]:
         """Return whether the state asks for indexes, and which columns have one."""
-        driver: Any = connection.connection.driver_connection
+        driver = connection.driver
         ((is_wanted,),) = driver.execute("SELECT index_bands FROM state").fetchall()
         names = driver.execute(_BAND_INDEXES_SQL).fetchall()
         return bool(is_wanted), indexed_columns(name for (name,) in names)
 
-    def free_memory(self, connection: Connection) -> None:
+    def free_memory(self, connection: OpenDatabase) -> None:
         """Empty the cache of pages: a batch reads few pages that the batch before has written."""
-        driver: Any = connection.connection.driver_connection
-        driver.execute("PRAGMA shrink_memory")
+        connection.driver.execute("PRAGMA shrink_memory")
 
     def checkpoint(self) -> None:
         """Bring the write-ahead log into the database, by a connection of its own."""
         with contextlib.suppress(sqlite3.Error, LshdbError):
             bring_in_log(self.path)
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: OpenDatabase) -> None:
         """Bring the write-ahead log into the database as far as readers allow, without waiting."""
-        driver: Any = connection.connection.driver_connection
-        empty_log(driver)
+        empty_log(connection.driver)
 
-    def vacuum(self, connection: Connection) -> None:
+    def vacuum(self, connection: OpenDatabase) -> None:
         """Rewrite the database without free pages; readers go on with the old ones meanwhile.
 
         The next checkpoint shortens the file; it waits for no reader.
         """
-        driver: Any = connection.connection.driver_connection
-        driver.execute("VACUUM")
-        empty_log(driver)
+        connection.driver.execute("VACUUM")
+        empty_log(connection.driver)
 
     def replace_whole(self, source: Database) -> bool:
         """Replace the content of this file by that of another."""
@@ -482,6 +477,59 @@ class SqliteDatabase(Database):
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the file and of its write-ahead log."""
         return _size(self.path), _size(self.path.with_name(self.path.name + "-wal"))
+
+
+class OpenSqlite(OpenDatabase):
+    """A connection to the file that may write."""
+
+    driver: WriterConnection
+
+    def __init__(self, connection: WriterConnection) -> None:
+        self.driver = connection
+
+    @functools.cached_property
+    def alchemy(self) -> AlchemyConnection:
+        """The same connection for SQLAlchemy, which begins and ends nothing."""
+        from sqlalchemy import create_engine
+        from sqlalchemy.pool import StaticPool
+
+        engine = create_engine(
+            "sqlite://", creator=lambda: _Lent(self.driver), poolclass=StaticPool
+        )
+        connection = engine.connect()
+        connection.begin()
+        return connection
+
+    def begin(self) -> None:
+        """Begin a transaction, and wait for another writer now."""
+        self.driver.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """End the transaction."""
+        self.driver.commit()
+
+    def rollback(self) -> None:
+        """Undo the transaction, if an error has not done so."""
+        self.driver.rollback()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.driver.close()
+
+
+class _Lent:
+    """A connection of another owner, who begins and ends its transactions and closes it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def commit(self) -> None:
+        """Do nothing."""
+
+    rollback = close = commit
 
 
 class SqliteReader(Reader):
@@ -503,7 +551,7 @@ class SqliteReader(Reader):
             self._session = SqliteSession(self._database, connection, is_reader=True)
         return self._session
 
-    def _reopened(self) -> FileConnection:
+    def _reopened(self) -> Connection:
         connection, self.is_fleeting = self._database.open_file()
         return connection
 

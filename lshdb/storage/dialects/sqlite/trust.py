@@ -8,7 +8,7 @@ is read first, and compared:
 * Anything with one of our names is what the migrations make, word by word (``new_schema.py``;
   blanks and quotes depend on which program wrote it, SQLAlchemy or SQLite).
 * The table ``band`` has a column a band, and the views over it are those of as many bands
-  (``tables/band_schema.py`` makes them).
+  (``tables/band_schema.py`` says the same by SQLAlchemy; a test compares).
 
 Tables, views and indexes with the user's own names are allowed and never touched. That includes
 indexes on our tables: an index changes no answer, SQLite calls no harmful function from a schema
@@ -31,6 +31,7 @@ from lshdb.storage.tables.stored_columns import band_columns
 __all__ = [
     "REVISION_TABLE",
     "Objects",
+    "band_statements",
     "foreign_object",
     "words_of",
 ]
@@ -65,52 +66,41 @@ _BAND_COLUMN = re.compile(r"\bb\d+ INTEGER")
 _MADE = re.compile(r"CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW) (\w+)")
 
 
-_OBJECTS: Objects = {
-    match[2].lower(): (match[1].lower(), words_of(match.string))
-    for match in map(_MADE.match, STATEMENTS)
-    if match is not None
-}
+def _made(statements: Iterable[str]) -> Objects:
+    return {
+        match[2].lower(): (match[1].lower(), words_of(match.string))
+        for match in map(_MADE.match, statements)
+        if match is not None
+    }
+
+
+_OBJECTS = _made(STATEMENTS)
 """What the migrations make."""
 
 
-@functools.cache
-def _band_objects(bands: int) -> Objects:
-    """Return the table ``band`` with this number of bands, and the views over it."""
+def band_statements(bands: int) -> tuple[str, ...]:
+    """Return what makes the table ``band`` with this number of bands, and the views over it."""
     columns = list(enumerate(band_columns(bands)))
     number = "SELECT CAST({0} AS INTEGER) AS band, {1} AS bucket, "
     arm = number + "signature_id FROM band"
     group = number + "count(*) AS size FROM band GROUP BY {1}"
-    statements = {
-        "band": (
-            "TABLE",
-            "band (signature_id INTEGER NOT NULL, "
-            f"{' '.join(f'{name} INTEGER,' for _, name in columns)} "
-            "CONSTRAINT pk_band PRIMARY KEY (signature_id))",
-        ),
-        "posting": (
-            "VIEW",
-            "posting AS " + " UNION ALL ".join(arm.format(*column) for column in columns),
-        ),
-        "bucket": (
-            "VIEW",
-            "bucket AS " + " UNION ALL ".join(group.format(*column) for column in columns),
-        ),
-        "bucket_size": (
-            "VIEW",
-            "bucket_size AS SELECT band, size, count(*) AS n_buckets FROM bucket "
-            "GROUP BY band, size",
-        ),
-        "document_bucket": (
-            "VIEW",
-            "document_bucket AS SELECT document.key, document.doc_id, document.signature_id, "
-            "document.batch_id, posting.band, posting.bucket "
-            "FROM document JOIN posting ON posting.signature_id = document.signature_id",
-        ),
-    }
-    return {
-        name: (kind.lower(), words_of(f"CREATE {kind} {statement}"))
-        for name, (kind, statement) in statements.items()
-    }
+    return (
+        "CREATE TABLE band (signature_id INTEGER NOT NULL, "
+        f"{' '.join(f'{name} INTEGER,' for _, name in columns)} "
+        "CONSTRAINT pk_band PRIMARY KEY (signature_id))",
+        "CREATE VIEW posting AS " + " UNION ALL ".join(arm.format(*column) for column in columns),
+        "CREATE VIEW bucket AS " + " UNION ALL ".join(group.format(*column) for column in columns),
+        "CREATE VIEW bucket_size AS SELECT band, size, count(*) AS n_buckets "
+        "FROM bucket GROUP BY band, size",
+        "CREATE VIEW document_bucket AS SELECT document.key, document.doc_id, "
+        "document.signature_id, document.batch_id, posting.band, posting.bucket "
+        "FROM document JOIN posting ON posting.signature_id = document.signature_id",
+    )
+
+
+@functools.cache
+def _band_objects(bands: int) -> Objects:
+    return _made(band_statements(bands))
 
 
 def foreign_object(
