@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,46 @@ def test_a_file_system_without_it_gets_the_other(
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         sync_file(1)
     assert asked == ["fsync"]
+
+
+def test_names_are_synced_before_an_index_comes_to_its_place_and_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """SQLite syncs the directory of its own files; the database may be elsewhere."""
+    synced: list[int | str] = []
+    rename = os.rename
+
+    def note(file: int) -> None:
+        status = os.fstat(file)
+        if stat.S_ISDIR(status.st_mode):
+            synced.append(status.st_ino)
+
+    def note_rename(*paths: Path) -> None:
+        synced.append("rename")
+        rename(*paths)
+
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "rename", note_rename)
+    Index.create(tmp_path / "x.lshdb").close()
+    index, parent = (path.stat().st_ino for path in (tmp_path / "x.lshdb", tmp_path))
+    assert synced == [index, index, "rename", parent]  # its mark, and all else
+
+
+@pytest.mark.sqlite("it is SQLite's file that is copied")
+def test_every_file_of_a_copy_is_synced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Orders, too, though what is wrong with them changes no answer."""
+    synced: set[int] = set()
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
+    for name in {"fsync", "fdatasync"} & set(dir(os)):
+        monkeypatch.setattr(os, name, lambda file: synced.add(os.fstat(file).st_ino))
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add([("a", "one two three four five six")])
+        synced.clear()
+        index.copy(tmp_path / "y.lshdb")
+    files = {path.name: path.stat().st_ino for path in (tmp_path / "y.lshdb").iterdir()}
+    assert any(name.startswith("orders.") for name in files)
+    assert {name for name in files if files[name] not in synced} <= {"index.db-shm", "index.db-wal"}
 
 
 @pytest.mark.sqlite("it is SQLite that is asked")
