@@ -455,7 +455,7 @@ class AddRun:
         )
 
     def _begin(self, snapshot: Snapshot) -> None:
-        """See what was there before the first batch."""
+        """Choose the time of this add, later than any that the index has."""
         # Documents that came in with this time came in with this add.
         starts = set(snapshot.batch_starts_from(self._began_at))
         self._started_at = unused_timestamp(self._began_at, starts)

@@ -83,7 +83,7 @@ __all__ = [
 
 
 class PairSearch(PairListing):
-    """Pairs as they are found, and what was left out on the way.
+    """A search for pairs, with counts of the candidates that it left out.
 
     Attributes
     ----------

@@ -117,7 +117,7 @@ class Stages:
 
     @functools.cached_property
     def by(self) -> Comparison:
-        """What compares pairs."""
+        """The comparison of candidate pairs."""
         return Comparison(self._accepted, self.recipe, self.method, self.recipe.params.level)
 
     @property

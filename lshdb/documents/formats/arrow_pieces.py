@@ -229,7 +229,7 @@ class _BufferBytes:
 
 
 class _Bits:
-    """Bits of a buffer; all are set where there is none."""
+    """Bits of a buffer; without a buffer, all are set."""
 
     def __init__(self, content: _BufferBytes) -> None:
         self._content = content

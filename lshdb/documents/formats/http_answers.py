@@ -324,7 +324,7 @@ def _label_of(attributes: dict[bytes, bytes]) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _codecs_of(label: str) -> tuple[str, ...] | None:
-    """Return Python's codecs for a label of the standard; None if it is none."""
+    """Return Python's codecs for a label of the standard; None for an unknown label."""
     import webencodings
 
     encoding = webencodings.lookup(label)

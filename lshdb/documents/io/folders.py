@@ -511,7 +511,7 @@ _STARS = re.compile(r"(?<!\\)\*\*+")
 
 
 def _patterns(line: str) -> list[Any]:
-    """Return the library's pattern of a line; nothing if it is none."""
+    """Return the library's pattern for a line; nothing if the line has no pattern."""
     from pathspec import GitIgnoreSpec
 
     try:

@@ -1,4 +1,4 @@
-"""Find proof that what is left of a damaged index is as written.
+"""Find proof that the remains of a damaged index are as written.
 
 A document is proved by the CRC-32 of its row, the hash of its text, and what its signature comes
 from (:class:`Evidence`).

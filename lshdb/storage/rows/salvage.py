@@ -1,4 +1,4 @@
-"""Reading what is left of a damaged database.
+"""Reading the remains of a damaged database.
 
 A damaged page of SQLite ends a scan with an error. The scan then goes on after it: it tries ids
 further and further on until one can be read, and narrows the gap from there (:func:`salvaged`).

@@ -106,7 +106,7 @@ def _band_objects(bands: int) -> Objects:
 def foreign_object(
     rows: Iterable[tuple[object, object, object]], revision: object, *, is_damaged: bool = False
 ) -> str | None:
-    """Describe the first object that lshdb did not make so; None if there is none.
+    """Describe the first object that is not as lshdb makes it; None if all are.
 
     Parameters
     ----------
