@@ -19,6 +19,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,10 +33,13 @@ __all__ = [
     "SHARED_OPTIONS",
     "Argument",
     "Command",
+    "IndexArgument",
     "complete_files",
     "complete_folders",
     "index_argument",
     "is_index",
+    "is_input",
+    "is_part_of_index",
     "options",
 ]
 
@@ -68,7 +72,7 @@ class Command(click.Command):
             raise
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         words: list[str] = []
-        if arguments and isinstance(arguments[0], _IndexArgument):
+        if arguments and isinstance(arguments[0], IndexArgument):
             words = [*_flat(values.get(str(argument.name)) for argument in arguments), *extra]
             index = os.environ.get(_VARIABLE)
             if index and not _is_index_named(words, arguments[1:], ctx):
@@ -80,7 +84,7 @@ class Command(click.Command):
                 raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
             values["output_format"] = "jsonl"
         _refuse_overwritten(ctx, values, extra)
-        if self.name not in ("dedup", "copy", "reindex"):  # whose second word may be an index
+        if self.name not in ("dedup", "copy", "reindex", "pairs", "clusters"):  # they say more
             _refuse_index_later(ctx, words)
         return values, extra, order
 
@@ -92,7 +96,7 @@ class Command(click.Command):
             if record is not None and not isinstance(param, click.Argument):
                 sections.setdefault(getattr(param, _SECTION, ""), []).append(record)
         own = sections.pop("", [])
-        makes_index = "New index" in sections
+        makes_index = "New index" in sections and self.params[0].name != "places"
         sections["Conduct" if makes_index else "Options"] = own
         order = ["Options", "Input", "New index", "Conduct"]
         for title in sorted(sections, key=order.index):
@@ -114,7 +118,7 @@ class Argument(click.Argument):
         self.missing = missing
 
 
-class _IndexArgument(Argument):
+class IndexArgument(Argument):
     """INDEX; ``LSHDB_INDEX`` replaces it if it is left out."""
 
 
@@ -135,7 +139,7 @@ complete_folders = functools.partial(_complete, "dir")
 index_argument = click.argument(
     "index_path",
     metavar="INDEX",
-    cls=_IndexArgument,
+    cls=IndexArgument,
     missing="the folder of an index, such as news.lshdb",
     shell_complete=complete_folders,
 )
@@ -168,6 +172,16 @@ def is_index(path: str) -> bool:
     return path.endswith(_SUFFIX) or os.path.exists(_described(path))
 
 
+def is_part_of_index(path: str) -> bool:
+    """Return whether a path is a file of an index, or an index that has lost its description."""
+    names = os.listdir(path) if os.path.isdir(path) else []
+    if "lock" in names and any(name.startswith(("signatures", "index.db")) for name in names):
+        return True
+    return os.path.lexists(path) and any(
+        os.path.isfile(_described(str(parent))) for parent in Path(path).parents
+    )
+
+
 def _described(path: str) -> str:
     """Return the path of the file that describes an index."""
     return os.path.join(path, "index.toml")
@@ -188,7 +202,7 @@ def _is_index_named(
         return True
     if len(words) <= least:
         return False
-    if any(argument.nargs < 0 for argument in arguments) and not _is_input(first):
+    if any(argument.nargs < 0 for argument in arguments) and not is_input(first):
         raise click.UsageError(
             f"{first} is neither an index nor there as a file, and {_VARIABLE} is set, so it is "
             f"unclear what it stands for: name an index that is there, or *{_SUFFIX}, or unset "
@@ -199,7 +213,8 @@ def _is_index_named(
     return math.isinf(most) and os.path.isdir(first) and not os.listdir(first)
 
 
-def _is_input(path: str) -> bool:
+def is_input(path: str) -> bool:
+    """Return whether a path can be an input: something lies there, or it stands for several."""
     return path == "-" or os.path.lexists(path) or "://" in path or any(c in path for c in "*?[")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from lshdb import Index
+from lshdb import Index, TransientIndex
 from lshdb.cli._command import options
 from lshdb.cli._output import Column, RowBlock, one_by_one
 
@@ -44,7 +44,7 @@ contents_options = options(
 
 
 def with_contents(
-    index: Index,
+    index: Index | TransientIndex,
     columns: Sequence[Column],
     rows: Iterable[Row | RowBlock],
     named: Sequence[Named],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,14 +18,19 @@ from lshdb import (
     LockedError,
     LshdbError,
     Rejected,
+    read_documents,
 )
 from lshdb.arguments import OnConflictOfAdd
 from lshdb.cli._errors import interruption
 from lshdb.cli._long_work import AddProgress, TaskProgress
 from lshdb.cli._output import complain, is_quiet, note
 from lshdb.cli._words import counted, described, unfinished_last, units_in_words
+from lshdb.documents.read import peek_documents
+from lshdb.params.metrics import DEFAULT_METRIC, METRICS
+from lshdb.shingling import URL_UNITS
 
 if TYPE_CHECKING:
+    from lshdb.documents.blocks import DocumentStream
     from lshdb.documents.read import Peek
     from lshdb.ingest.add_result import AddResult
     from lshdb.params.index_params import IndexParams
@@ -36,12 +41,12 @@ __all__ = [
     "advice_for",
     "committing",
     "create_and_say",
+    "documents_for",
     "note_resumed",
     "note_short",
     "note_slow",
     "open_if_there",
     "require_metric",
-    "seen_parameters",
     "summary",
 ]
 
@@ -75,7 +80,7 @@ def require_metric(paths: Iterable[str], parameters: Mapping[str, Any], input_fo
             )
 
 
-def seen_parameters(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
+def _seen_parameters(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
     """Return the parameters that a new index takes from the input because none were given.
 
     Raises
@@ -90,6 +95,48 @@ def seen_parameters(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
         )
     values = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def documents_for(
+    index: Index | None,
+    paths: Sequence[str],
+    reading: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    progress: AddProgress,
+) -> tuple[DocumentStream, dict[str, Any]]:
+    """Open files for an index, or for a new one; also return the parameters that they show.
+
+    Parameters
+    ----------
+    index : Index or None
+        None if it is to be made with the parameters.
+    paths : sequence of str
+    reading : mapping
+        Arguments of ``read_documents``.
+    parameters : mapping
+        Parameters of a new index.
+    progress : AddProgress
+
+    Raises
+    ------
+    InputError, ParameterError
+    """
+    if index is None:
+        unit, dim = parameters.get("unit"), parameters.get("dim")
+        kind = METRICS[parameters.get("metric", DEFAULT_METRIC)]
+    else:
+        unit, dim, kind = index.params.unit, index.params.dim or None, index.params.kind
+    how: dict[str, Any] = {
+        "body": kind.body,
+        "dim": dim,
+        "fallback": "urls" if unit in URL_UNITS else None,
+        "on_progress": progress.bytes_read,
+        "on_note": progress.line,
+    }
+    if index is None and kind.is_dense:
+        peek, items = peek_documents(paths, **reading, **how)
+        return items, _seen_parameters(peek, is_dim_given=dim is not None)
+    return read_documents(paths, **reading, **how), {}
 
 
 def open_if_there(path: str, **parameters: Any) -> Index | None:

@@ -7,7 +7,8 @@ those committed, and the phase: reading the input and indexing a batch take turn
 The interpreter acts on a signal between two of its own instructions. A statement that runs in the
 database for minutes is one instruction, so Ctrl-C would seem to do nothing. In
 :func:`prompt_interrupts` the signal wakes a thread, which ends the process if the interpreter has
-not acted within a second. Only for commands that read: they leave nothing to clean up.
+not acted within a second. Only for commands that read: nothing is lost, and temporary files that
+they registered (``cancel.on_interruption``) are removed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lshdb import Document, Rejected
+from lshdb.cancel import clean_up
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import complain, is_quiet, is_terminal, note
@@ -275,4 +277,6 @@ def _watch(reader: int, over: threading.Event) -> None:
         ends = _ENDS.get(number)
         if ends is not None and not over.wait(_PATIENCE_SECONDS):
             complain(ends[0])
+            with contextlib.suppress(Exception):
+                clean_up()
             os._exit(ends[1])

@@ -158,7 +158,7 @@ workers_option = click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads that sign.  [default: one per core]",
+    help="Threads that sign and compare.  [default: one per core]",
 )
 lock_option = click.option(
     "--lock-timeout",
@@ -328,6 +328,7 @@ def update_edges(
     memory: int,
     no_update: bool,
     lock_timeout: float,
+    workers: int | None = None,
 ) -> None:
     """Update verified pairs and clusters, and note the pairs that were not compared.
 
@@ -347,6 +348,7 @@ def update_edges(
                     verify=verify,
                     max_bucket=max_bucket,
                     memory=memory,
+                    workers=workers,
                     lock_timeout=lock_timeout,
                 )
         except ReadOnlyError as error:

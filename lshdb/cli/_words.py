@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lshdb import Index
 from lshdb.cli._output import Column, RowBlock, note
 from lshdb.params.index_params import IndexParams, check_threshold
 
 if TYPE_CHECKING:
-    from lshdb import Index, JoinedPairs, Loss, PairSearch
+    from lshdb import JoinedPairs, Loss, PairSearch, TransientIndex
     from lshdb.storage.tables.records import StoredBatch
 from lshdb.shingling import NORMALISATION, URL_UNITS
 
@@ -162,7 +163,9 @@ def measured(
     return named, converted()
 
 
-def note_unverified(index: Index, threshold: float | None, verify: str | None) -> None:
+def note_unverified(
+    index: Index | TransientIndex, threshold: float | None, verify: str | None
+) -> None:
     """Say that a threshold does not apply to candidates that are not verified."""
     params = index.params
     if threshold is None:
@@ -174,9 +177,9 @@ def note_unverified(index: Index, threshold: float | None, verify: str | None) -
         note("--threshold does not apply with --verify none, which gives every candidate")
 
 
-def note_unfinished(index: Index, since: int | str | None) -> None:
+def note_unfinished(index: Index | TransientIndex, since: int | str | None) -> None:
     """Say so if the question is about the last add, and that add has not ended."""
-    if since != "last":
+    if since != "last" or not isinstance(index, Index):
         return
     batch = unfinished_last(index.batches())
     if batch is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from lshdb import AddResult, InputError, read_documents
+from lshdb import AddResult, InputError
 from lshdb.arguments import OnConflictOfAdd, check_name
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import Argument, complete_files
@@ -24,11 +24,11 @@ from lshdb.cli._documents_in import (
     add_watched,
     advice_for,
     create_and_say,
+    documents_for,
     note_resumed,
     note_short,
     open_if_there,
     require_metric,
-    seen_parameters,
     summary,
 )
 from lshdb.cli._errors import REJECTED
@@ -50,9 +50,6 @@ from lshdb.cli._options import (
 from lshdb.cli._output import is_terminal, named_place, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.cli.cursors import advance_option, cursor_named
-from lshdb.documents.read import peek_documents
-from lshdb.params.metrics import DEFAULT_METRIC, METRICS
-from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
 
@@ -152,6 +149,7 @@ def command(
     lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS, "keep_fields")}
+    reading["input_format"] = input_format
     parameters = given_parameters(options)
     if advance:
         check_name("--advance: a cursor", cursor_named(since, "--pairs"))
@@ -163,33 +161,15 @@ def command(
         index = open_if_there(index_path, **parameters)
         if index is not None:
             opened.enter_context(index)
-        unit = parameters.get("unit") if index is None else index.params.unit
-        kind = (
-            METRICS[parameters.get("metric", DEFAULT_METRIC)]
-            if index is None
-            else index.params.kind
-        )
-        reading |= {
-            "body": kind.body,
-            "dim": parameters.get("dim") if index is None else index.params.dim or None,
-            "input_format": input_format,
-            "fallback": "urls" if unit in URL_UNITS else None,
-        }
         _refuse_own_files(index_path, paths)
         if index is None:
             require_metric(paths, parameters, input_format)
         progress = AddProgress()
-        reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
         written = (path for path in (rejects, named_place()) if path not in (None, "-"))
         reading["leave_out"] = [index_path, *written]
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
-        from_peek: dict[str, Any] = {}
-        if index is None and kind.is_dense:
-            peek, items = peek_documents(paths, **reading)
-            from_peek = seen_parameters(peek, is_dim_given="dim" in parameters)
-        else:
-            items = read_documents(paths, **reading)
+        items, from_peek = documents_for(index, paths, reading, parameters, progress)
         if index is None:
             created = create_and_say(
                 index_path, lock_timeout=lock_timeout, from_peek=from_peek, **parameters

@@ -6,19 +6,20 @@ from typing import Any
 
 import click
 
-from lshdb import Index
 from lshdb.arguments import Linkage
 from lshdb.cli._contents import Named, contents_options, with_contents
+from lshdb.cli._index_or_files import file_options, index_or_files, opened_index
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
+    LINKING,
     Command,
     agreement_options,
-    index_argument,
     linkage_option,
     linking_options,
     listing_options,
     since_option,
     update_edges,
+    workers_option,
 )
 from lshdb.cli._output import Column, print_listing
 from lshdb.cli._words import note_unfinished
@@ -31,7 +32,7 @@ NAMED = (Named("key", "text", "fields"),)
 
 
 @click.command("clusters", cls=Command)
-@index_argument
+@index_or_files
 @click.option(
     "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."
 )
@@ -42,8 +43,13 @@ NAMED = (Named("key", "text", "fields"),)
 @linking_options
 @contents_options
 @listing_options
+@workers_option
+@file_options
+@click.pass_context
 def command(
-    index_path: str,
+    ctx: click.Context,
+    /,
+    places: tuple[str, ...],
     *,
     min_size: int,
     linkage: Linkage,
@@ -53,25 +59,40 @@ def command(
     differ: tuple[str, ...],
     with_text: bool,
     with_fields: bool,
+    workers: int | None,
     output_format: str | None,
-    **linking: Any,
+    **options: Any,
 ) -> None:
-    """List groups of documents of INDEX that near-duplicate pairs join, the largest first.
+    """List groups of documents of INDEX, or of FILEs, that near-duplicate pairs join.
 
-    One line per document. Each cluster is named after its oldest member, so its name is the same in
-    every run. Documents added since the last run are compared with the rest first, and the pairs
-    found are kept in the index.
+    The largest come first, with one line per document. Each cluster is named after its oldest
+    member, so its name is the same in every run. Documents that were added to an index since the
+    last run are compared with the rest first, and the pairs found are kept in the index.
+
+    Files, folders, patterns, URLs and - for standard input need no index: temporary files stand in
+    for one, with the same answer. The options under Input and New index are those of lshdb add, and
+    --threshold is the index's. Files of records without a field id have path and row number as
+    keys.
 
     \b
+    lshdb clusters news.jsonl
     lshdb clusters news.lshdb
     lshdb clusters news.lshdb --threshold 0.9 --min-size 5 --format jsonl
     """
+    linking = {name: options.pop(name) for name in LINKING}
     with (
-        Index.open(index_path) as index,
         prompt_interrupts(),
+        opened_index(
+            ctx,
+            places,
+            options,
+            threshold=linking["threshold"],
+            workers=workers,
+            lasting=("since", "advance", "no_update", "lock_timeout"),
+        ) as (index, code),
         advancing(index, since, advance=advance) as answered,
     ):
-        update_edges(index, **linking)
+        update_edges(index, workers=workers, **linking)
         listing = index.clusters(
             threshold=linking["threshold"],
             min_size=min_size,
@@ -94,3 +115,5 @@ def command(
             count=("document", "documents"),
         )
         answered(listing)
+    if code:
+        ctx.exit(code)

@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index
+from lshdb import Index, TransientIndex
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, flush_output, note, print_listing
 from lshdb.files.descriptors import sync_file
@@ -132,7 +132,11 @@ def cursor_named(since: object, option: str = "--since") -> str:
 
 @contextlib.contextmanager
 def advancing(
-    index: Index, since: object, *, advance: bool, lock_timeout: float = 60.0
+    index: Index | TransientIndex,
+    since: object,
+    *,
+    advance: bool,
+    lock_timeout: float = 60.0,
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that takes the answer; the cursor moves if the block ends without an error.
 
@@ -142,7 +146,7 @@ def advancing(
         ``--advance`` without a cursor.
     """
     answers: list[Any] = []
-    if not advance:
+    if not advance or not isinstance(index, Index):
         yield answers.append
         return
     name = cursor_named(since)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Index, InputError, Rejected, TransientIndex, read_documents
+from lshdb import Index, InputError, Rejected, TransientIndex
 from lshdb.arguments import Only
-from lshdb.cancel import on_interruption
 from lshdb.cli._command import is_index, options
 from lshdb.cli._creation_options import creation_options, given_parameters
-from lshdb.cli._documents_in import add_watched, advice_for, open_if_there, seen_parameters
+from lshdb.cli._documents_in import add_watched, advice_for, documents_for, open_if_there
 from lshdb.cli._errors import REJECTED
+from lshdb.cli._index_or_files import read_into, row_keys_for
 from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
     FOLDERS,
@@ -36,8 +36,6 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, named_place, note, print_bytes, print_listing, write_to
 from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
-from lshdb.documents.read import peek_documents
-from lshdb.params.metrics import DEFAULT_METRIC, METRICS
 
 if TYPE_CHECKING:
     from lshdb import Decision, RewrittenFiles, Survivors
@@ -340,7 +338,7 @@ def _write_without_index(
     **how: Any,
 ) -> int:
     """Make an index of files and write them again; return the exit code."""
-    from lshdb.clusters.rewrite_files import find_files, lacks_field, plan_outputs
+    from lshdb.clusters.rewrite_files import find_files, plan_outputs
 
     start = time.monotonic()
     finding = {
@@ -350,65 +348,39 @@ def _write_without_index(
     plan_outputs(paths, output, overwrite=how["overwrite"], **finding)
     sources, _ = find_files(paths, **finding)
     files = [source.path for source, _ in sources if not source.is_empty]
-    if reading["key_field"] is None and not reading["row_keys"]:
-        reading["row_keys"] = lacks_field(
-            [source for source, _ in sources],
-            "id",
-            delimiter=reading["delimiter"],
-            encoding=reading["encoding"],
-            quote=reading["quote"],
-            limit=reading["max_document_bytes"],
-        )
-        if reading["row_keys"]:
-            note("there is no field id, so path and row number are the keys")
+    reading["row_keys"] = row_keys_for([source for source, _ in sources], reading)
     if linking["threshold"] is not None:
         parameters["threshold"] = linking["threshold"]
+    progress = AddProgress()
+    progress.write_rejected = _refuse_repeated
+    how_to_read = {name: value for name, value in reading.items() if name not in FOLDERS}
     with contextlib.ExitStack() as opened:
-        index: Index | TransientIndex | None = None
-        if kept_index is not None:
-            index = open_if_there(kept_index, **parameters)
-        is_new = index is None
-        kind = (
-            METRICS[parameters.get("metric", DEFAULT_METRIC)]
-            if index is None
-            else index.params.kind
-        )
-        progress = AddProgress()
-        progress.write_rejected = _refuse_repeated
-        how_to_read = {name: value for name, value in reading.items() if name not in FOLDERS}
-        how_to_read |= {
-            "body": kind.body,
-            "on_progress": progress.bytes_read,
-            "on_note": progress.line,
-        }
-        from_peek: dict[str, Any] = {}
-        if index is None and kind.is_dense:
-            peek, items = peek_documents(files, **how_to_read)
-            from_peek = seen_parameters(peek, is_dim_given="dim" in parameters)
-        else:
-            items = read_documents(files, dim=parameters.get("dim"), **how_to_read)
+        index: Index | TransientIndex
         if kept_index is None:
-            index = TransientIndex.create(**(from_peek | parameters))
-            on_interruption(index.close)
-        elif index is None:
-            index = Index.create(
+            index, result = opened.enter_context(
+                read_into(files, how_to_read, parameters, workers=workers, progress=progress)
+            )
+            is_new = True
+        else:
+            kept = open_if_there(kept_index, **parameters)
+            is_new = kept is None
+            items, from_peek = documents_for(kept, files, how_to_read, parameters, progress)
+            index = kept or Index.create(
                 kept_index,
                 deferred=True,
                 lock_timeout=linking["lock_timeout"],
                 **(from_peek | parameters),
             )
-        opened.enter_context(index)
-        if kept_index is not None:
+            opened.enter_context(index)
             note(f"{'making' if is_new else 'adding to'} the index {kept_index}")
-        result = add_watched(
-            index,
-            items,
-            progress,
-            source="dedup",
-            lock_timeout=linking["lock_timeout"],
-            workers=workers,
-            stays=kept_index is not None,
-        )
+            result = add_watched(
+                index,
+                items,
+                progress,
+                source="dedup",
+                lock_timeout=linking["lock_timeout"],
+                workers=workers,
+            )
         if not result.batches and is_new:
             n_files = len(sources)
             named = sources[0][0].name if n_files == 1 else f"the {n_files:,} files"

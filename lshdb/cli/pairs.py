@@ -13,18 +13,19 @@ import click
 from lshdb import Index, LeftOut, Pair, PairSearch
 from lshdb.arguments import Measure, Verify
 from lshdb.cli._contents import Named, contents_options, with_contents
+from lshdb.cli._index_or_files import file_options, index_or_files, opened_index
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
     agreement_options,
     below_option,
-    index_argument,
     listing_options,
     max_bucket_option,
     measure_option,
     memory_option,
     search_options,
     since_option,
+    workers_option,
 )
 from lshdb.cli._output import Blocks, Column, note, print_listing
 from lshdb.cli._passages import passage_columns, passage_rows, refuse_options
@@ -53,7 +54,7 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
 
 
 @click.command("pairs", cls=Command)
-@index_argument
+@index_or_files
 @since_option("List only pairs with a document that came in since then.")
 @advance_option
 @max_bucket_option(
@@ -102,11 +103,13 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
 )
 @contents_options
 @listing_options
+@workers_option
+@file_options
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    index_path: str,
+    places: tuple[str, ...],
     *,
     since: int | str | None,
     advance: bool,
@@ -126,14 +129,23 @@ def command(
     limit: int | None,
     with_text: bool,
     with_fields: bool,
+    workers: int | None,
     output_format: str | None,
+    **options: Any,
 ) -> None:
-    """List all pairs of near-duplicate documents of INDEX, in no particular order.
+    """List all pairs of near-duplicate documents of INDEX, or of FILEs, in no particular order.
 
     Pairs are written as they are found. Exact copies are pairs at similarity 1. Standard error says
     how many there were.
 
+    Files, folders, patterns, URLs and - for standard input need no index: temporary files stand in
+    for one, with the same answer. The options under Input and New index are those of lshdb add, and
+    --threshold is the index's. Files of records without a field id have path and row number as
+    keys.
+
     \b
+    lshdb pairs news.jsonl
+    lshdb pairs src/ --include '*.py' --threshold 0.7
     lshdb pairs news.lshdb
     lshdb pairs news.lshdb --since last --format jsonl
     lshdb pairs news.lshdb --threshold 0.6 --below 0.95
@@ -160,11 +172,18 @@ def command(
             with_fields=with_fields,
         )  # fmt: skip
     with (
-        Index.open(index_path) as index,
         prompt_interrupts(),
+        opened_index(
+            ctx,
+            places,
+            options,
+            threshold=threshold,
+            workers=workers,
+            lasting=("since", "advance", "by"),
+        ) as (index, code),
         advancing(index, since, advance=advance) as answered,
     ):
-        if by is not None:
+        if by is not None and isinstance(index, Index):
             shared = index.passages(
                 threshold=threshold, since=since, max_bucket=max_bucket, memory=memory,
                 limit=limit, with_text=with_text,
@@ -184,7 +203,7 @@ def command(
             return
         pairs = index.pairs(
             threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
-            memory=memory, agree=agree, differ=differ, cross=cross,
+            memory=memory, workers=workers, agree=agree, differ=differ, cross=cross,
             ignore_same_path=ignore_same_path, measure=measure,
             limit=None if sort or by_directory else limit,
         )  # fmt: skip
@@ -215,6 +234,8 @@ def command(
         _say_limit(n, limit)
         _note_left_out(pairs.left_out, pairs)
         answered(pairs)
+    if code:
+        ctx.exit(code)
 
 
 def list_new_pairs(

@@ -128,12 +128,12 @@ class TableRows:
             hint="name the column of the texts, as in text='content'",
         )
 
-    def tell_rejected(self, result: AddResult) -> None:
-        """Warn of rows that could not be read and are kept."""
+    def tell_rejected(self, result: AddResult, outcome: str = "kept uncompared") -> None:
+        """Warn of rows that could not be read, and say what becomes of them."""
         if result.rejected:
             first = result.rejections[0]
             rows = "1 row is" if result.rejected == 1 else f"{result.rejected:,} rows are"
-            warn_caller(LshdbWarning(f"{rows} kept uncompared: {first.source}: {first.reason}"))
+            warn_caller(LshdbWarning(f"{rows} {outcome}: {first.source}: {first.reason}"))
 
     def result(self, drops: Iterable[Decision], clusters: Iterable[Cluster]) -> Any:
         """Return the table without the rows that are dropped, or with marks on all."""

@@ -34,6 +34,7 @@ from lshdb.signatures.banding import compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.bodies import hash_body, plain_tokens, plain_vector, raw_body
 from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.transactions.index_state import OpenIndex
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 
@@ -338,7 +339,7 @@ def show_document(store: Store, family: Family, key: str) -> ShownDocument:
         return _show(snapshot, store.params, key)
 
 
-def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, Any]:
+def texts_of_keys(store: OpenIndex, family: Family, keys: Iterable[str]) -> dict[str, Any]:
     """Return stored texts by key; see :meth:`lshdb.Index.texts`."""
     asked_keys = _keys(keys)
     params = store.params
@@ -358,12 +359,14 @@ def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str
             names[doc_id]: plain_tokens(body)
             for doc_id, body in snapshot.bodies_of_documents(list(names))
         }
-        if params.window is not None:
+        if isinstance(snapshot, Snapshot) and params.window is not None:
             texts |= whole_texts(snapshot, [key for key in asked_keys if key not in texts])
         return texts
 
 
-def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+def fields_of_keys(
+    store: OpenIndex, family: Family, keys: Iterable[str]
+) -> dict[str, dict[str, Any]]:
     """Return kept fields by key; see :meth:`lshdb.Index.fields`."""
     names = _keys(keys)
     with store.reading() as snapshot:

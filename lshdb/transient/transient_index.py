@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lshdb.ingest.add_result import AddResult
     from lshdb.search.loss import Loss
     from lshdb.search.pairs import PairSearch
+    from lshdb.search.since import Since
 
 __all__ = ["TransientIndex"]
 
@@ -122,6 +123,23 @@ class TransientIndex:
             max_errors=max_errors, workers=workers, on_reject=on_reject, on_commit=on_commit,
         )  # fmt: skip
 
+    @property
+    def has_signatures(self) -> bool:
+        """True: the signatures are here."""
+        return True
+
+    def texts(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the texts of documents by key; see :meth:`lshdb.Index.texts`."""
+        from lshdb.search.explain import texts_of_keys
+
+        return self._handle.ask(texts_of_keys, keys)
+
+    def fields(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the kept fields of documents by key; see :meth:`lshdb.Index.fields`."""
+        from lshdb.search.explain import fields_of_keys
+
+        return self._handle.ask(fields_of_keys, keys)
+
     def update_clusters(
         self,
         *,
@@ -172,6 +190,7 @@ class TransientIndex:
         threshold: float | None = None,
         below: float | None = None,
         verify: str | None = None,
+        since: Since = None,
         max_bucket: int | str | None = None,
         memory: int = MEMORY,
         workers: int | None = None,
@@ -186,7 +205,7 @@ class TransientIndex:
         from lshdb.search.pairs import PairSearch
 
         return self._handle.ask(
-            PairSearch, self._handle, threshold=threshold, below=below, verify=verify, since=None,
+            PairSearch, self._handle, threshold=threshold, below=below, verify=verify, since=since,
             max_bucket=max_bucket, memory=memory, workers=workers, agree=agree, differ=differ,
             cross=cross, ignore_same_path=ignore_same_path, limit=limit, measure=measure,
         )  # fmt: skip
@@ -197,16 +216,19 @@ class TransientIndex:
         threshold: float | None = None,
         min_size: int = 2,
         linkage: str = "component",
+        since: Since = None,
         agree: str | Iterable[str] = (),
         differ: str | Iterable[str] = (),
+        update: bool = True,
     ) -> Clusters:
         """Find the clusters; see :meth:`lshdb.Index.clusters`."""
         from lshdb.clusters.listing import Clusters
 
-        self._with_edges(threshold)
+        if update:
+            self._with_edges(threshold)
         return self._handle.ask(
             Clusters, self._handle, threshold=threshold, min_size=min_size, linkage=linkage,
-            since=None, agree=agree, differ=differ, update=False, lock_timeout=0.0,
+            since=since, agree=agree, differ=differ, update=False, lock_timeout=0.0,
         )  # fmt: skip
 
     def dedup(

@@ -332,6 +332,16 @@ class TransientState:
                 n_chars = self.n_chars_of(doc_id)
                 yield signature_id, WITHOUT_DICTIONARY.unpack(form, frame, n_chars=n_chars)
 
+    def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        """Yield (doc_id, text or tokens) of some documents."""
+        rows = np.sort(np.fromiter(doc_ids, dtype=np.int64)) - 1
+        forms, n_chars = self._documents.forms[rows], self._documents.n_chars[rows]
+        frames = self._documents.bodies.take(rows)
+        for row, form, n, frame in zip(
+            rows.tolist(), forms.tolist(), n_chars.tolist(), frames, strict=True
+        ):
+            yield row + 1, WITHOUT_DICTIONARY.unpack(FORMS[form], frame, n_chars=n)
+
     def n_chars_of(self, doc_id: int) -> int:
         """Return the length of a document."""
         return int(self._documents.n_chars[doc_id - 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ __all__ = ["TransientStore"]
 
 
 class TransientStore:
-    """The parts of the index; made empty, filled once, and gone when it is closed.
+    """The parts of the index; made empty, filled once, and gone when it is closed or forgotten.
 
     Parameters
     ----------
@@ -31,8 +32,8 @@ class TransientStore:
 
     def __init__(self, params: IndexParams) -> None:
         self.params = params
-        self._folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
-        self.path = Path(self._folder.name)
+        folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
+        self.path = Path(folder.name)
         layouts = row_layouts(params)
         self.generation = Generation(self.path, FIRST_NAME, layouts, is_durable=False)
         self.generation.create()
@@ -41,6 +42,7 @@ class TransientStore:
         self.process = Process()
         self.state: TransientState | None = None
         self.is_closed = self.is_filled = False
+        self._remove = weakref.finalize(self, _remove, folder, self.names, self.bodies)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[TransientState]:
@@ -66,6 +68,12 @@ class TransientStore:
     def close(self) -> None:
         """Remove all of it."""
         self.is_closed = True
-        self.names.close()
-        self.bodies.close()
-        self._folder.cleanup()
+        self._remove()
+
+
+def _remove(
+    folder: tempfile.TemporaryDirectory[str], names: DocumentNames, bodies: SpilledBytes
+) -> None:
+    names.close()
+    bodies.close()
+    folder.cleanup()

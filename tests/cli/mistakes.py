@@ -89,6 +89,15 @@ lshdb neighbors news.lshdb --recall 2
 lshdb neighbors news.lshdb --recall 1 --no-update
 lshdb pairs
 lshdb pairs news.jsonl
+lshdb pairs news.jsonl --since last
+lshdb pairs news.jsonl missing.jsonl
+lshdb pairs news.jsonl news.lshdb
+lshdb pairs news.lshdb --metric cosine
+lshdb pairs vectors.npy
+lshdb pairs no-text.jsonl
+lshdb pairs semicolons.csv
+lshdb clusters empty.jsonl
+lshdb clusters news.jsonl --no-update
 lshdb pairs news.lshdb --format xml
 lshdb pairs news.lshdb --since yesterday
 lshdb pairs news.lshdb --since @press

@@ -251,7 +251,7 @@ def test_ctrl_c_says_what_stays(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     set_sizes(monkeypatch, batch_documents=10)
-    monkeypatch.setattr(lshdb.cli.add, "read_documents", interrupted)
+    monkeypatch.setattr(lshdb.cli._documents_in, "read_documents", interrupted)
     result = run("add", tmp_path / "a.lshdb", "-", code=130)
     assert "interrupted; 20 documents are committed and stay (batches 1-2)" in result.stderr
     assert counts(tmp_path / "a.lshdb")[0] == 20
@@ -270,7 +270,7 @@ def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
 
     set_sizes(monkeypatch, batch_documents=10)
     with monkeypatch.context() as patched:
-        patched.setattr(lshdb.cli.add, "read_documents", interrupted)
+        patched.setattr(lshdb.cli._documents_in, "read_documents", interrupted)
         run("add", path, "-", code=130)
     told = "the last add (-, begun "
     assert told in run("pairs", path, "--since", "last").stderr
@@ -285,7 +285,7 @@ def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
     assert "the add before this one (-, begun " in run("add", path, news).stderr
     assert told not in run("pairs", path, "--since", "last").stderr
     with monkeypatch.context() as patched:
-        patched.setattr(lshdb.cli.add, "read_documents", lambda *_, **__: iter(night))
+        patched.setattr(lshdb.cli._documents_in, "read_documents", lambda *_, **__: iter(night))
         result = run("add", path, "-")
     assert "20 of the unchanged documents came in with an add that did not end" in result.stderr
     assert "the add before" not in result.stderr

@@ -179,7 +179,8 @@ def test_the_shell_completes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(complete("lshdb ", monkeypatch)) == len(COMMANDS)
     assert complete("lshdb pairs --thr", monkeypatch) == ["plain,--threshold"]
     assert complete("lshdb pairs x --verify e", monkeypatch) == ["plain,exact"]
-    assert complete("lshdb pairs new", monkeypatch) == ["dir,new"]
+    assert complete("lshdb stats new", monkeypatch) == ["dir,new"]
+    assert complete("lshdb pairs new", monkeypatch) == ["file,new"]
     assert complete("lshdb add news.lshdb ton", monkeypatch) == ["file,ton"]
 
 

@@ -69,9 +69,11 @@ def test_what_is_no_index_is_told_how_to_make_one(run: Run) -> None:
         ("other.lshdb", "lshdb add other.lshdb FILE"),
     ):
         for command in ("pairs", "clusters", "stats", "neighbors", "batches"):
-            assert hint in run(command, path, code=1).stderr
-    for path in ("m.jsonl", "*.jsonl", "some words"):
+            if command not in ("pairs", "clusters") or not Path(path).exists():
+                assert hint in run(command, path, code=1).stderr
+    for path in ("m.jsonl", "some words"):
         assert run("pairs", path, code=1).stderr.endswith("hint: check the path\n")
+    assert run("stats", "*.jsonl", code=1).stderr.endswith("hint: check the path\n")
 
 
 def test_the_index_comes_first(run: Run) -> None:

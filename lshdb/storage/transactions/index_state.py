@@ -216,6 +216,9 @@ class IndexState(RowsAndTexts, Protocol):
     def field_names(self, most: int) -> list[str]:
         """Return the names of kept fields, up to so many."""
 
+    def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        """Yield (doc_id, text or tokens) of the documents whose texts are stored."""
+
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
     ) -> Iterator[list[tuple[int, int, str, bytes]]]:

@@ -1,0 +1,167 @@
+"""``pairs`` and ``clusters`` of files print what they print of an index of these files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from lshdb.cli import _long_work
+from tests.cli.conftest import Run, plain_surroundings, run
+from tests.conftest import family_corpus
+from tests.transient.test_same_answers import temporary
+
+__all__ = ["plain_surroundings", "run", "temporary"]
+
+RECORDS = [
+    {"id": f"d/{number % 3}/{key}", "text": text, "year": str(1990 + number % 2)}
+    for number, (key, text) in enumerate([*family_corpus(3, families=12), ("same", "a b c d e f")])
+]
+RECORDS += [{"id": "same 2", "text": "a b c d e f", "year": "1990"}]
+
+
+def as_table(delimiter: str) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["id", "text", "year"], delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(RECORDS)
+    return out.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the same records in several formats."""
+    monkeypatch.chdir(tmp_path)
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS)
+    Path("n.jsonl").write_text(lines)
+    Path("n.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    Path("n.json").write_text(json.dumps(RECORDS))
+    Path("n.csv").write_text(as_table(","))
+    Path("n.tsv").write_text(as_table("\t"))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(RECORDS), "n.parquet")
+    pyarrow.feather.write_feather(pyarrow.Table.from_pylist(RECORDS), "n.arrow")
+    Path("src").mkdir()
+    for number, record in enumerate(RECORDS):
+        Path(f"src/{number}.txt").write_text(record["text"])
+    rng = np.random.default_rng(5)
+    points = np.repeat(rng.normal(size=(10, 16)), 3, axis=0)
+    np.save("v.npy", (points + rng.normal(scale=0.05, size=points.shape)).astype(np.float32))
+    bits = np.repeat(rng.integers(0, 2, size=(10, 64), dtype=np.uint8), 3, axis=0)
+    np.save("b.npy", bits ^ (rng.random(bits.shape) < 0.02).astype(np.uint8))
+    weights = [
+        {"id": str(number), "weights": dict.fromkeys(record["text"].split(), 1.5)}
+        for number, record in enumerate(RECORDS)
+    ]
+    Path("w.jsonl").write_text("".join(json.dumps(record) + "\n" for record in weights))
+    return tmp_path
+
+
+def assert_same(run: Run, files: list[str], making: list[str], *asking: str) -> None:
+    """Both commands write the same of files as of an index, and say the same at the end."""
+    run("add", "i.lshdb", *files, *making)
+    for command in ("pairs", "clusters"):
+        stored = run(command, "i.lshdb", *asking)
+        direct = run(command, *files, *making, *asking)
+        assert direct.stdout == stored.stdout
+        assert direct.stdout.count("\n") > 3
+        assert direct.stderr.endswith(stored.stderr)
+
+
+@pytest.mark.parametrize(
+    ("files", "making"),
+    [
+        ("n.jsonl", []),
+        ("n.jsonl.gz", ["--threshold", "0.5", "--unit", "char"]),
+        ("n.json", ["--no-text"]),
+        ("n.csv", ["--text-field", "text", "--text-field", "year"]),
+        ("n.tsv", ["--row-keys"]),
+        ("n.parquet", ["--k", "2", "--seed", "3"]),
+        ("n.arrow", []),
+        ("src", ["--include", "1*.txt", "--include", "2*.txt"]),
+        ("src/*.txt n.csv", []),
+        ("v.npy", ["--metric", "cosine", "--threshold", "0.9"]),
+        ("v.npy", ["--metric", "l2", "--threshold", "1"]),
+        ("b.npy", ["--metric", "hamming", "--threshold", "6", "--dim", "64"]),
+        ("w.jsonl", ["--metric", "weighted-jaccard"]),
+    ],
+)
+def test_every_format(
+    run: Run, folder: Path, temporary: Path, files: str, making: list[str]
+) -> None:
+    assert_same(run, files.split(), making, "--format", "jsonl")
+
+
+@pytest.mark.parametrize("output", ["table", "tsv", "csv", "jsonl", "json"])
+def test_every_output(run: Run, folder: Path, temporary: Path, output: str) -> None:
+    making = ["--keep-fields", "year"]
+    assert_same(run, ["n.jsonl"], making, "--format", output, "--with-text", "--with-fields")
+
+
+@pytest.mark.parametrize(
+    "asking",
+    ["pairs --agree year", "pairs --differ year", "pairs --by-directory", "pairs --verify none",
+     "pairs --sort similarity --limit 3", "pairs --cross d/0 d/1", "pairs --below 0.9",
+     "pairs --measure containment", "pairs --max-bucket 3", "pairs --verify signature",
+     "clusters --min-size 3 --linkage representative", "clusters --agree year",
+     "clusters --max-bucket 2", "clusters --verify signature"],
+)  # fmt: skip
+def test_every_question(run: Run, folder: Path, temporary: Path, asking: str) -> None:
+    command, *options = asking.split()
+    run("add", "i.lshdb", "n.jsonl", "--keep-fields", "year", "--threshold", "0.6")
+    stored = run(command, "i.lshdb", *options)
+    making = ["--keep-fields", "year", "--threshold", "0.6", "--workers", "1"]
+    direct = run(command, "n.jsonl", *making, *options)
+    assert direct.stdout == stored.stdout != ""
+    assert direct.stderr.endswith(stored.stderr)
+
+
+def test_standard_input_and_rejections(run: Run, folder: Path, temporary: Path) -> None:
+    lines = Path("n.jsonl").read_text() + '{"id": "x"}\n'
+    direct = run("pairs", "-", stdin=lines, code=5)
+    assert direct.stdout == run("pairs", "n.jsonl").stdout
+    assert "no field 'text'" in direct.stderr
+    assert f"{len(RECORDS)} documents read, 1 rejected" in direct.stderr
+    assert run("clusters", "-", stdin=lines, code=5).stdout == run("clusters", "n.jsonl").stdout
+
+
+def test_records_without_keys(run: Run, folder: Path, temporary: Path) -> None:
+    Path("k.jsonl").write_text('{"text": "a b c d e f"}\n' * 2)
+    direct = run("pairs", "k.jsonl")
+    assert direct.stdout.startswith("k.jsonl:1\tk.jsonl:2\t1.0")
+    assert "path and row number are the keys" in direct.stderr
+
+
+def test_what_is_an_index_and_what_is_not(
+    run: Run, folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("add", "index", "n.jsonl")
+    own = run("pairs", "n.jsonl").stdout
+    assert run("pairs", "index").stdout == own
+    monkeypatch.setenv("LSHDB_INDEX", "index")
+    assert run("pairs").stdout == own
+    assert "k0" not in run("pairs", "src", "--k", "2").stdout  # not those of the index
+    assert "a part of the index" in run("pairs", "index/signatures.npy", code=1).stderr
+    Path("index/index.toml").unlink()
+    assert "has lost index.toml" in run("clusters", "index", code=1).stderr
+
+
+def test_an_interruption_leaves_nothing(
+    run: Run, folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: _long_work.AddProgress, items: object) -> Iterator[object]:
+        assert list(temporary.iterdir())
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(_long_work.AddProgress, "watch", interrupted)
+    for command in ("pairs", "clusters"):
+        assert run(command, "n.jsonl", "-o", "out.tsv", code=130).stderr == "interrupted\n"
+        assert not Path("out.tsv").exists()
