@@ -23,18 +23,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.advice.aims import Aim as Aim
     from lshdb.advice.aims import aims as aims
     from lshdb.advice.label_agreement import read_labels as read_labels
-    from lshdb.clusters.deduplication import Decision as Decision
-    from lshdb.clusters.deduplication import Deduplication as Deduplication
-    from lshdb.clusters.listing import Cluster as Cluster
-    from lshdb.clusters.listing import Clusters as Clusters
-    from lshdb.clusters.listing import NearestNeighbors as NearestNeighbors
-    from lshdb.clusters.listing import Neighbor as Neighbor
-    from lshdb.clusters.listing import Neighbors as Neighbors
-    from lshdb.clusters.listing import StoredAnswer as StoredAnswer
-    from lshdb.clusters.rewrite_files import FilterCounts as FilterCounts
-    from lshdb.clusters.rewrite_files import RewrittenFile as RewrittenFile
-    from lshdb.clusters.rewrite_files import RewrittenFiles as RewrittenFiles
-    from lshdb.clusters.rewrite_files import Survivors as Survivors
     from lshdb.documents.document import Body as Body
     from lshdb.documents.document import Document as Document
     from lshdb.documents.document import Rejected as Rejected
@@ -65,6 +53,18 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import TooManyRejectedError as TooManyRejectedError
     from lshdb.errors import UncheckedWarning as UncheckedWarning
     from lshdb.errors import UnknownParameterError as UnknownParameterError
+    from lshdb.groups.deduplication import Decision as Decision
+    from lshdb.groups.deduplication import Deduplication as Deduplication
+    from lshdb.groups.listing import Cluster as Cluster
+    from lshdb.groups.listing import Clusters as Clusters
+    from lshdb.groups.listing import NearestNeighbors as NearestNeighbors
+    from lshdb.groups.listing import Neighbor as Neighbor
+    from lshdb.groups.listing import Neighbors as Neighbors
+    from lshdb.groups.listing import StoredAnswer as StoredAnswer
+    from lshdb.groups.rewrite_files import FilterCounts as FilterCounts
+    from lshdb.groups.rewrite_files import RewrittenFile as RewrittenFile
+    from lshdb.groups.rewrite_files import RewrittenFiles as RewrittenFiles
+    from lshdb.groups.rewrite_files import Survivors as Survivors
     from lshdb.handle import Listing as Listing
     from lshdb.index import Index as Index
     from lshdb.index import deduplicate as deduplicate
@@ -115,6 +115,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.tokenizers import Tokenizer as Tokenizer
     from lshdb.tokenizers import published_stop_words as published_stop_words
     from lshdb.transient.contraction import Contraction as Contraction
+    from lshdb.transient.table_answers import clusters as clusters
+    from lshdb.transient.table_answers import pairs as pairs
     from lshdb.transient.transient_index import TransientIndex as TransientIndex
 
 _HOMES = {
@@ -126,9 +128,9 @@ _HOMES = {
     "advice.aims": "Aim aims",
     "advice.label_agreement": "read_labels",
     "transient.contraction": "Contraction",
-    "clusters.deduplication": "Decision Deduplication",
-    "clusters.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
-    "clusters.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
+    "groups.deduplication": "Decision Deduplication",
+    "groups.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
+    "groups.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
     "documents.document": "Body Document Rejected",
     "documents.io.folders": "WalkCounts",
     "documents.read": "read_documents",
@@ -172,6 +174,7 @@ _HOMES = {
     "storage.rows.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer published_stop_words",
+    "transient.table_answers": "clusters pairs",
     "transient.transient_index": "TransientIndex",
 }
 """Module to the public names that it holds: ``__all__`` and what is imported late."""

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
     from lshdb.advice.advice import Advice
     from lshdb.advice.label_agreement import Label
-    from lshdb.clusters.deduplication import Decision, Deduplication
-    from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
-    from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
     from lshdb.documents.frames import Table
+    from lshdb.groups.deduplication import Decision, Deduplication
+    from lshdb.groups.listing import Clusters, NearestNeighbors, Neighbors
+    from lshdb.groups.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
     from lshdb.handle import Listing
     from lshdb.ingest.add_result import AddResult
     from lshdb.ingest.remove import RemoveResult
@@ -1248,7 +1248,7 @@ class Index:
         LockedError, ParameterError, TextNotStoredError, DatabaseError
         """
         require_whole_documents(self._store, "clustering")
-        from lshdb.clusters.update import update_clusters
+        from lshdb.groups.update import update_clusters
 
         return self._handle.ask(
             update_clusters, threshold=threshold, verify=verify, max_bucket=max_bucket,
@@ -1257,7 +1257,7 @@ class Index:
 
     def edge_state(self) -> EdgeState | None:
         """Return threshold and newest batch of the stored edges; None if none were ever stored."""
-        from lshdb.clusters.update import edge_state
+        from lshdb.groups.update import edge_state
 
         return self._handle.ask(edge_state)
 
@@ -1332,7 +1332,7 @@ class Index:
         LockedError, DatabaseError
         """
         require_whole_documents(self._store, "clustering")
-        from lshdb.clusters.listing import Clusters
+        from lshdb.groups.listing import Clusters
 
         return self._handle.ask(
             Clusters, self._handle, threshold=threshold, min_size=min_size, linkage=linkage,
@@ -1395,7 +1395,7 @@ class Index:
         ParameterError, LockedError, DatabaseError
         """
         require_whole_documents(self._store, "deduplication")
-        from lshdb.clusters.deduplication import Deduplication
+        from lshdb.groups.deduplication import Deduplication
 
         return self._handle.ask(
             Deduplication, self._handle, keep=keep, threshold=threshold, against=against,
@@ -1443,7 +1443,7 @@ class Index:
         ParameterError, LockedError, DatabaseError
         """
         require_whole_documents(self._store, "filtering")
-        from lshdb.clusters.rewrite_files import Survivors
+        from lshdb.groups.rewrite_files import Survivors
 
         return self._handle.ask(
             Survivors, self._handle, path, key_field=key_field, keep=keep, threshold=threshold,
@@ -1537,7 +1537,7 @@ class Index:
         LockedError, DatabaseError
         """
         require_whole_documents(self._store, "deduplication")
-        from lshdb.clusters.rewrite_files import rewrite_files
+        from lshdb.groups.rewrite_files import rewrite_files
 
         return rewrite_files(
             self._handle, paths, output, mark=mark, overwrite=overwrite, key_field=key_field,
@@ -1595,7 +1595,7 @@ class Index:
         ParameterError, LockedError, DatabaseError
         """
         require_whole_documents(self._store, "listing neighbors")
-        from lshdb.clusters.listing import NearestNeighbors, Neighbors
+        from lshdb.groups.listing import NearestNeighbors, Neighbors
 
         if recall is not None:
             return self._handle.ask(
@@ -2474,7 +2474,7 @@ def deduplicate(
     >>> frame = pandas.read_parquet("news.parquet")              # doctest: +SKIP
     >>> clean = lshdb.deduplicate(frame, text="body")            # doctest: +SKIP
     """
-    from lshdb.clusters.table_rows import TableRows
+    from lshdb.groups.table_rows import TableRows
     from lshdb.params.options import check_parameters
     from lshdb.transient.transient_index import TransientIndex
 

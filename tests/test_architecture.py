@@ -35,7 +35,7 @@ DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
     "shingling", "params", "kernel", "signatures", "files", "disksort", "storage", "documents",
-    "ingest", "search", "clusters", "transient", "maintain", "exchange", "dataset", "spark",
+    "ingest", "search", "groups", "transient", "maintain", "exchange", "dataset", "spark",
     "advice", "pages", "report", "plot", "serve", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""

@@ -36,7 +36,7 @@ from lshdb.documents.blocks import (
 )
 
 if TYPE_CHECKING:
-    from lshdb.clusters.rewrite_files import RewrittenFile
+    from lshdb.groups.rewrite_files import RewrittenFile
     from lshdb.ingest.add_result import AddResult
 
 __all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]

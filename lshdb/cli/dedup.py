@@ -338,7 +338,7 @@ def _write_without_index(
     **how: Any,
 ) -> int:
     """Make an index of files and write them again; return the exit code."""
-    from lshdb.clusters.rewrite_files import find_files, plan_outputs
+    from lshdb.groups.rewrite_files import find_files, plan_outputs
 
     start = time.monotonic()
     finding = {

@@ -23,7 +23,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import counted, described, loss_in_words, measured
-from lshdb.clusters.deduplication import field_name
+from lshdb.groups.deduplication import field_name
 from lshdb.params.options import CreateOptions
 from lshdb.tokenizers import given_tokenizer
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.clusters.listing import Cluster
+from lshdb.groups.listing import Cluster
 from lshdb.pages.text_markup import ShownText, show_difference, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family

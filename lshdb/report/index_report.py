@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb import __version__
 from lshdb.arguments import check_flag, check_key, check_whole
-from lshdb.clusters.listing import Cluster, find_clusters
-from lshdb.clusters.update import edges_down_to, ready_edges
 from lshdb.errors import KeyNotFoundError, ReadOnlyError
+from lshdb.groups.listing import Cluster, find_clusters
+from lshdb.groups.update import edges_down_to, ready_edges
 from lshdb.maintain.stats import IndexStats, stats_of
 from lshdb.pages import (
     CurveChart,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
-from lshdb.clusters.listing import Cluster
+from lshdb.groups.listing import Cluster
 from lshdb.maintain.stats import IndexStats
 from lshdb.params.index_params import IndexParams
 from lshdb.search.explain import Explanation, ShownDocument

@@ -32,11 +32,11 @@ from lshdb.arguments import (
     check_key,
     check_whole,
 )
-from lshdb.clusters.deduplication import ONLY
-from lshdb.clusters.listing import LINKAGES
 from lshdb.dataset.commits import Change, Dataset, vacuum
 from lshdb.dataset.dataset_tables import posting_shift
 from lshdb.errors import ParameterError
+from lshdb.groups.deduplication import ONLY
+from lshdb.groups.listing import LINKAGES
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.remove import RemoveResult
 from lshdb.params.index_params import FORMAT, IndexParams, check_expected

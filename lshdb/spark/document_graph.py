@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
-from lshdb.clusters.deduplication import cannot_compare, field_name, unordered
+from lshdb.groups.deduplication import cannot_compare, field_name, unordered
 from lshdb.params.index_params import IndexParams
 from lshdb.search.loss import warn_unchecked
 from lshdb.spark.cached_frames import persisted

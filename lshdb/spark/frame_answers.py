@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.arguments import Keep, Linkage, Only, check_choice, check_flag, check_whole
-from lshdb.clusters.deduplication import ONLY, check_keep, field_name
-from lshdb.clusters.listing import LINKAGES
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import ParameterError
+from lshdb.groups.deduplication import ONLY, check_keep, field_name
+from lshdb.groups.listing import LINKAGES
 from lshdb.search.loss import Loss
 from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import expanded, neighbors_of

@@ -5,7 +5,7 @@ the preferred members are the leaders: each large bucket becomes a bucket of num
 preference, so one pass drops a family of any size for its most preferred member. Pairs are verified
 afterwards, and a member that was similar to a leader only by signature may be kept after all; so
 then all documents to keep are compared with all others. One machine instead verifies the pairs of a
-leader before it takes the next one (``clusters/missed_pairs.py``).
+leader before it takes the next one (``groups/missed_pairs.py``).
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from lshdb.clusters.deduplication import cannot_compare
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     MAX_KEY_BYTES,
@@ -45,6 +44,7 @@ from lshdb.documents.formats.columns import bodies_of as column_bodies
 from lshdb.documents.formats.objects import JOINT
 from lshdb.documents.values import order_key
 from lshdb.errors import ParameterError
+from lshdb.groups.deduplication import cannot_compare
 from lshdb.ingest.add import n_chars_of
 from lshdb.ingest.batch import PERSON_OF_TEXTS
 from lshdb.params.index_params import IndexParams

@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
-from lshdb.clusters.listing import LINKAGES, cluster_labels
-from lshdb.clusters.update import NO_CAP, edges_down_to, make_edges, ready_edges
 from lshdb.disksort.sorted_rows import Scratch, Sums
 from lshdb.documents.document import (
     Document,
@@ -37,6 +35,8 @@ from lshdb.documents.document import (
 )
 from lshdb.documents.formats.delimited import read_links
 from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterError
+from lshdb.groups.listing import LINKAGES, cluster_labels
+from lshdb.groups.update import NO_CAP, edges_down_to, make_edges, ready_edges
 from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import MEMORY, asked_level
 from lshdb.signatures.family import Family

@@ -28,10 +28,10 @@ from lshdb.transient.transient_add import add_to_transient
 from lshdb.transient.transient_store import TransientStore
 
 if TYPE_CHECKING:
-    from lshdb.clusters.deduplication import Deduplication
-    from lshdb.clusters.listing import Clusters
-    from lshdb.clusters.rewrite_files import RewrittenFiles
     from lshdb.documents.document import Given, Rejected
+    from lshdb.groups.deduplication import Deduplication
+    from lshdb.groups.listing import Clusters
+    from lshdb.groups.rewrite_files import RewrittenFiles
     from lshdb.ingest.add_result import AddResult
     from lshdb.search.loss import Loss
     from lshdb.search.pairs import PairSearch
@@ -154,7 +154,7 @@ class TransientIndex:
 
         There is no lock to wait for: ``lock_timeout`` is for callers who have either kind.
         """
-        from lshdb.clusters.update import make_edges
+        from lshdb.groups.update import make_edges
 
         check_limits(max_bucket, memory)
         level = asked_level(self._store, threshold)
@@ -222,7 +222,7 @@ class TransientIndex:
         update: bool = True,
     ) -> Clusters:
         """Find the clusters; see :meth:`lshdb.Index.clusters`."""
-        from lshdb.clusters.listing import Clusters
+        from lshdb.groups.listing import Clusters
 
         if update:
             self._with_edges(threshold)
@@ -241,7 +241,7 @@ class TransientIndex:
         differ: str | Iterable[str] = (),
     ) -> Deduplication:
         """Decide what to keep; see :meth:`lshdb.Index.dedup`."""
-        from lshdb.clusters.deduplication import Deduplication
+        from lshdb.groups.deduplication import Deduplication
 
         self._with_edges(threshold)
         return self._handle.ask(
@@ -258,7 +258,7 @@ class TransientIndex:
         **question: Any,
     ) -> RewrittenFiles:
         """Write files again; takes what :meth:`lshdb.Index.dedup_files` takes."""
-        from lshdb.clusters.rewrite_files import rewrite_files
+        from lshdb.groups.rewrite_files import rewrite_files
 
         self._with_edges(threshold)
         question |= {"update": False, "lock_timeout": 0.0}

@@ -10,7 +10,7 @@ import pytest
 
 from lshdb import Index
 from lshdb.cli import _options
-from lshdb.clusters.update import MAX_BUCKET
+from lshdb.groups.update import MAX_BUCKET
 from tests.cli.conftest import Run
 from tests.conftest import family_corpus
 

@@ -33,7 +33,7 @@ def preload() -> None:
         "sqlalchemy.dialects.sqlite",
         "lshdb.ingest.add",
         "lshdb.maintain.check",
-        "lshdb.clusters.update",
+        "lshdb.groups.update",
         "lshdb.exchange.importer",
         "lshdb.exchange.exporter",
         "lshdb.ingest.merge",

@@ -297,5 +297,5 @@ def test_large_groups_are_looked_at_by_value(
 ) -> None:
     """And give the same."""
     expected = [sorted(index.clusters(**asked), key=str), list(index.dedup(**asked))]
-    monkeypatch.setattr("lshdb.clusters.agreed_units._FEW", 0)
+    monkeypatch.setattr("lshdb.groups.agreed_units._FEW", 0)
     assert [sorted(index.clusters(**asked), key=str), list(index.dedup(**asked))] == expected

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, PairCount, UncheckedWarning
-from lshdb.clusters.missed_pairs import MissedPairs
+from lshdb.groups.missed_pairs import MissedPairs
 from lshdb.search import loss as losses
 from lshdb.search.loss import DocumentCounts, PairFrame, estimate_pairs, survey
 from lshdb.storage.rows.edges import Edges

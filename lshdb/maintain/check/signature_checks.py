@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.clusters.listing import clusters_of_edges
+from lshdb.groups.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.bucket_layout import sql_buckets
 from lshdb.params.index_params import IndexParams

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lshdb import Document, Index, UncheckedWarning, deduplicate
-from lshdb.clusters.missed_pairs import MissedPairs
+from lshdb.groups.missed_pairs import MissedPairs
 from lshdb.storage.rows.edges import Edges
 from tests.brute import jaccard, shingle_set
 from tests.families import KINDS, POLICIES, THRESHOLD, allows, check_kept, family
@@ -99,7 +99,7 @@ def test_a_family_costs_a_comparison_a_document_whatever_is_kept(
     documents = family(kind, 250, seed=3)
     index = added(make_index, documents, cap=4)
     n_leaders = {"one_word": 1, "sub_families": 40}[kind]
-    monkeypatch.setattr("lshdb.clusters.missed_pairs.MOST_PAIRS", 2 * n_leaders * len(documents))
+    monkeypatch.setattr("lshdb.groups.missed_pairs.MOST_PAIRS", 2 * n_leaders * len(documents))
     found = kept_keys(index, keep=keep)
     assert check_kept(documents, found, keep) == n_leaders
 
@@ -111,7 +111,7 @@ def test_nothing_is_compared_for_fields_of_which_each_document_has_its_own(
     for number, one in enumerate(documents):
         one.fields = {"doi": f"10.1/{number}", "source": "a"}
     index = added(make_index, documents, cap=4)
-    monkeypatch.setattr("lshdb.clusters.missed_pairs.MOST_PAIRS", 0)
+    monkeypatch.setattr("lshdb.groups.missed_pairs.MOST_PAIRS", 0)
     for how in ({"agree": ["doi"]}, {"differ": ["source"]}, {"agree": ["doi"], "differ": ["doi2"]}):
         if "doi2" in how.get("differ", ()):
             index.add([Document("other", documents[0].text, "", {"doi2": "x"})])
@@ -154,7 +154,7 @@ def test_what_was_not_compared_is_a_warning(
 
 def test_deduplicate_says_nothing_where_all_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = family("one_word", 240, seed=6)
-    monkeypatch.setattr("lshdb.clusters.update.MAX_BUCKET", 100)
+    monkeypatch.setattr("lshdb.groups.update.MAX_BUCKET", 100)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clean = deduplicate([one.text for one in documents], keep="last", threshold=THRESHOLD)
@@ -164,7 +164,7 @@ def test_deduplicate_says_nothing_where_all_was_compared(monkeypatch: pytest.Mon
 def test_deduplicate_warns_of_what_was_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = family("one_word", 240, seed=7)
     nothing_compared(monkeypatch)
-    monkeypatch.setattr("lshdb.clusters.update.MAX_BUCKET", 4)
+    monkeypatch.setattr("lshdb.groups.update.MAX_BUCKET", 4)
     with pytest.warns(UncheckedWarning, match="near-duplicates") as caught:
         deduplicate([one.text for one in documents], keep="last", threshold=THRESHOLD)
     assert caught[0].filename == __file__

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
-from lshdb.clusters.agreed_units import Units, units_of, whole_signatures
-from lshdb.clusters.listing import StoredAnswer, stored_edges
-from lshdb.clusters.missed_pairs import LeaderBuckets, MissedPairs
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.documents.values import kind_of, order_key, text_key
 from lshdb.errors import ParameterError
+from lshdb.groups.agreed_units import Units, units_of, whole_signatures
+from lshdb.groups.listing import StoredAnswer, stored_edges
+from lshdb.groups.missed_pairs import LeaderBuckets, MissedPairs
 from lshdb.handle import Handle
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import Agreement, check_agreement

@@ -31,19 +31,6 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_folder_name, printable, refuse_url
 from lshdb.arrays import distinct
-from lshdb.clusters.deduplication import (
-    Decision,
-    Decisions,
-    FieldKeys,
-    check_keep,
-    check_new,
-    decide,
-    decisions,
-    field_name,
-    new_from,
-    stored_keys,
-)
-from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     Fields,
@@ -74,6 +61,19 @@ from lshdb.documents.registry import (
 from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.files.whole_files import STDOUT, check_target, standard_output, whole_file
+from lshdb.groups.deduplication import (
+    Decision,
+    Decisions,
+    FieldKeys,
+    check_keep,
+    check_new,
+    decide,
+    decisions,
+    field_name,
+    new_from,
+    stored_keys,
+)
+from lshdb.groups.listing import StoredAnswer, cluster_labels
 from lshdb.handle import Handle
 from lshdb.search.agreement import check_agreement
 from lshdb.search.loss import PairCount
@@ -134,7 +134,7 @@ class RewrittenFiles:
     files : tuple of RewrittenFile
         In the order in which they were written.
     unchecked : PairCount or None
-        As in :class:`~lshdb.clusters.listing.StoredAnswer`.
+        As in :class:`~lshdb.groups.listing.StoredAnswer`.
     newest_batch : int or None
         The newest batch that was compared; :meth:`lshdb.Index.advance` sets a cursor to it.
     left_out : int
@@ -405,7 +405,7 @@ class Survivors(StoredAnswer[bytes]):
     counts : FilterCounts
         For the last iteration that has begun; complete after its last line.
     state, unchecked
-        As in :class:`~lshdb.clusters.listing.StoredAnswer`.
+        As in :class:`~lshdb.groups.listing.StoredAnswer`.
     """
 
     def __init__(

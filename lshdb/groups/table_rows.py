@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.clusters.deduplication import Decision, field_name
-from lshdb.clusters.listing import Cluster
 from lshdb.documents.document import (
     Document,
     Rejected,
@@ -22,6 +20,8 @@ from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.frames import open_table
 from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
+from lshdb.groups.deduplication import Decision, field_name
+from lshdb.groups.listing import Cluster
 from lshdb.ingest.add_result import AddResult
 
 __all__ = ["TableRows"]

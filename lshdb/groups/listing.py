@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
-from lshdb.clusters.agreed_units import agreed_clusters, units_of
-from lshdb.clusters.update import edges_down_to, ready_edges
+from lshdb.groups.agreed_units import agreed_clusters, units_of
+from lshdb.groups.update import edges_down_to, ready_edges
 from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement

@@ -87,7 +87,7 @@ def test_a_higher_threshold_needs_no_new_pass(
     index = sure(make_index, 0.3)
     index.add(corpus.items())
     index.update_clusters()
-    monkeypatch.setattr("lshdb.clusters.update.find_links", None)
+    monkeypatch.setattr("lshdb.groups.update.find_links", None)
     for threshold in (0.3, 0.45, 0.6, 0.9, 1.0):
         assert listed(index, threshold=threshold) == union_find(corpus, list(corpus), threshold)
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.clusters.agreed_units import Units
+from lshdb.groups.agreed_units import Units
 from lshdb.search.agreement import Agreement
 from lshdb.search.exact_levels import ExactLevels, check_exactly, levels_between
 from lshdb.search.loss import DocumentCounts, PairCount, PairFrame, estimate_pairs, survey
