@@ -428,7 +428,7 @@ def test_an_add_whose_orders_cannot_be_written_is_in(
     monkeypatch.setattr(freezing, "write_at", full)
     with Index.create(path) as index:
         assert index.add(texts(random.Random(10), 60)).added == 60
-    assert "could not be sorted" in caplog.text and "No space left" in caplog.text
+    assert "could not be sorted into a file: No space left on device; questions" in caplog.text
     assert not names(path) and not (path / "orders.next.npy").exists()
     with Index.open(path) as index:
         assert index.check() == []

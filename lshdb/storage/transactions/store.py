@@ -425,7 +425,7 @@ class Store:
                 "the bucket keys of %s could not be sorted into a file: %s; questions take longer, "
                 "and the next add, or lshdb compact, tries again",
                 self.path,
-                error,
+                getattr(error, "strerror", None) or error,
             )
             return Frozen(None, False)
 
