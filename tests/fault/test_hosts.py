@@ -219,8 +219,11 @@ def test_rows_of_a_killed_writer_do_not_pass_for_another_hosts(
         Index.open(behind)
 
 
-def test_two_hosts_with_all_files_do_not_write_in_turn(here: Path, there: Host) -> None:
+@pytest.mark.parametrize("left", [0, 1000], ids=["", "rows of a killed writer"])
+def test_two_hosts_with_all_files_do_not_write_in_turn(left: int, here: Path, there: Host) -> None:
     """The one that began is told, and nothing of it is in whose rows would be missing."""
+    with open(here / "signatures.npy", "ab") as file:
+        file.write(bytes(left))
 
     def come() -> Iterator[tuple[str, str]]:
         for number, item in enumerate(texts(20, 40).items()):
