@@ -37,6 +37,7 @@ from lshdb.cli._cells import (
     tsv_pattern,
 )
 from lshdb.cli._column import Column
+from lshdb.cli._delivery import delivered, end_answer
 from lshdb.cli._status import erase, status_line
 
 __all__ = [
@@ -565,7 +566,7 @@ def _write_parquet(columns: Sequence[Column], rows: Rows) -> None:
             hint="pip install 'lshdb[parquet]', or give another --format",
         ) from error
     write_parquet(columns, rows, _write)
-    flush_output()
+    end_answer()
 
 
 def _write_all(pieces: Iterable[str | bytes | None], encoding: str = "utf-8") -> None:
@@ -583,7 +584,7 @@ def _write_all(pieces: Iterable[str | bytes | None], encoding: str = "utf-8") ->
             unwritten.clear()
             size, written_at = 0, time.monotonic()
     _write(b"".join(unwritten))
-    flush_output()  # before the notes about it, in case both outputs go to one place
+    end_answer()  # before the notes about it, in case both outputs go to one place
 
 
 def _write(data: bytes) -> None:
@@ -625,10 +626,20 @@ def _is_stream(path: str) -> bool:
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
     """Open a device, a pipe or the like; anything else becomes a file when it is whole."""
     if _is_stream(path):
-        return open(path, "ab")  # /dev/stderr may be a file, which must not begin anew
+        return _opened_stream(path)
     from lshdb.files.whole_files import whole_file
 
     return whole_file(path, compression=_endings(path)[1], overwrite=True)
+
+
+@contextlib.contextmanager
+def _opened_stream(path: str) -> Iterator[IO[bytes]]:
+    with open(path, "ab") as file:  # /dev/stderr may be a file, which must not begin anew
+        if click.get_current_context().params.get("advance"):
+            with delivered(file) as delivery:
+                yield delivery
+        else:
+            yield file
 
 
 def _asked_for(name: str) -> Any:

@@ -1,30 +1,22 @@
 """``lshdb cursors``: how far each reader of new pairs has come; setting and removing them.
 
 Here is also what commands with ``--since @NAME --advance`` share. A cursor moves when the answer
-has been written to its end, and to disk if standard output is a file. If it is a pipe or a socket,
-its reader must have taken everything and still be there a moment later: a reader that fails before,
-or that wanted less, gets the same pairs again. What the reader does with them cannot be known.
+has been delivered (``_delivery.py``): a reader that fails before, or that wanted less, gets the
+same pairs again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import os
-import select
-import stat
-import sys
-import termios
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from lshdb import Index, TransientIndex
+from lshdb.cli._delivery import output_delivered
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
-from lshdb.cli._output import Column, flush_output, note, print_listing
-from lshdb.files.descriptors import sync_file
+from lshdb.cli._output import Column, note, print_listing
 
 __all__ = ["advance_option", "advancing", "command", "cursor_named"]
 
@@ -36,9 +28,6 @@ COLUMNS = (
 )
 
 BEGINNING = "start"
-_POLL_MS = 20
-_GOING_MS = 250
-"""How long a reader that has taken everything may need to go away; most take a few."""
 
 
 @click.command("cursors", cls=Command)
@@ -153,65 +142,7 @@ def advancing(
     if name not in {cursor.name for cursor in index.cursors()}:
         index.advance(name, 0, lock_timeout=lock_timeout)
         note(f"the cursor {name} is new and begins with everything")
-    yield answers.append
-    flush_output()
-    _deliver_output()
+    with output_delivered():
+        yield answers.append
     for answer in answers:
         index.advance(name, answer, lock_timeout=lock_timeout)
-
-
-def _deliver_output() -> None:
-    """Bring the answer to disk or to its reader: sync a file, wait until a pipe has been read.
-
-    Raises
-    ------
-    OSError
-        The disk is full or failed, or the reader has closed the pipe.
-    """
-    try:
-        descriptor = sys.stdout.fileno()
-    except (ValueError, AttributeError, OSError):  # closed, or not a file of the system
-        return
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        sync_file(descriptor)
-    elif stat.S_ISFIFO(mode):
-        _wait_for_reader(descriptor, termios.FIONREAD)
-    elif stat.S_ISSOCK(mode):
-        _wait_for_reader(descriptor, termios.TIOCOUTQ)
-
-
-def _wait_for_reader(descriptor: int, count: int) -> None:
-    """Wait until nothing is left in a pipe or socket, and then see whether its reader goes away.
-
-    ``head -n 1`` may take all of a short answer, and pass on one line of it. But it ends then,
-    while others wait for the end of the answer.
-
-    Parameters
-    ----------
-    descriptor : int
-    count : int
-        The request by which the system counts the bytes that are left.
-
-    Raises
-    ------
-    BrokenPipeError
-        The reader has closed it.
-    """
-    reader = select.poll()
-    reader.register(descriptor, 0)  # closing alone is reported
-    while True:
-        is_left = _bytes_left(descriptor, count) > 0
-        if reader.poll(_POLL_MS if is_left else _GOING_MS):
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        if not is_left:
-            return
-
-
-def _bytes_left(descriptor: int, count: int) -> int:
-    """Return the bytes that nobody has read; 0 if the system does not count them."""
-    try:
-        left = fcntl.ioctl(descriptor, count, bytes(4))
-    except OSError:
-        return 0
-    return int.from_bytes(left, sys.byteorder)

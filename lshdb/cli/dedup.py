@@ -14,6 +14,7 @@ from lshdb import Index, InputError, Rejected, TransientIndex
 from lshdb.arguments import Only
 from lshdb.cli._command import is_index, options
 from lshdb.cli._creation_options import creation_options, given_parameters
+from lshdb.cli._delivery import end_answer
 from lshdb.cli._documents_in import add_watched, advice_for, documents_for, open_if_there
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._index_or_files import read_into, row_keys_for
@@ -473,6 +474,7 @@ def _write(
     progress = TaskProgress("writing")
     with progress if output != "-" else contextlib.nullcontext():
         result = index.dedup_files(paths, output, on_file=progress.wrote, **how)
+    end_answer()
     n_read, n_files = result.kept + result.dropped, len(result.files)
     place = "standard output" if output == "-" else output
     note(

@@ -8,6 +8,7 @@ import pty
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
+from lshdb.cli._delivery import delivered
 from tests.cli.conftest import MODULE, environment, jsonl
 from tests.conftest import family_corpus
 
@@ -46,6 +48,14 @@ def words(path: Path, command: str = "pairs") -> list[str]:
     return [*MODULE, command, str(path), "--since", "@m", "--advance", *more]
 
 
+def ends(kind: str) -> tuple[int, int]:
+    """Open a pipe or a socket."""
+    if kind == "pipe":
+        return os.pipe()
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()
+
+
 @contextlib.contextmanager
 def asked(path: Path, output: int, command: str = "pairs") -> Iterator[subprocess.Popen[bytes]]:
     """A command whose answer goes to ``output``, which is then only the command's."""
@@ -58,14 +68,59 @@ def asked(path: Path, output: int, command: str = "pairs") -> Iterator[subproces
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_reader_that_wants_one_line_leaves_the_cursor(path: Path, command: str) -> None:
-    """The answer fits into a pipe, and ``head`` takes all of it at once."""
+    """It may take all of a short answer but the last byte, as ``head`` does, and need any time."""
     reader, writer = os.pipe()
     with asked(path, writer, command) as process:
-        taken = os.read(reader, 8192)
-        assert 0 < len(taken) < 8192
+        taken = os.read(reader, 2**16)
         os.close(reader)
         assert process.wait(60) == 141
+    assert taken and not taken.endswith(b"\n")
     assert position(path) == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_the_last_byte_waits_until_the_others_are_taken(kind: str, is_read: bool) -> None:
+    reader, writer = ends(kind)
+    outcome: list[object] = []
+
+    def answer() -> None:
+        try:
+            with open(writer, "wb") as file, delivered(file) as delivery:
+                for line in (b"one\n", b"two\n"):
+                    delivery.write(line)
+            outcome.append("delivered")
+        except BrokenPipeError:
+            outcome.append("broken")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert os.read(reader, 2**16) == b"one\ntwo"
+    if is_read:
+        assert os.read(reader, 2**16) == b"\n"
+    else:
+        os.close(reader)
+    thread.join(60)
+    assert outcome == ["delivered" if is_read else "broken"]
+    if is_read:
+        assert os.read(reader, 2**16) == b""
+        os.close(reader)
+
+
+def test_an_answer_and_its_notes_may_go_into_one_pipe(path: Path) -> None:
+    both = subprocess.run(
+        words(path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(), check=True
+    ).stdout.splitlines()
+    assert len(both) == 184 and both[-1] == b"183 pairs"
+    assert position(path) == 1
+
+
+@pytest.mark.parametrize(("reads", "code", "batch"), [("head -n 1", 141, 0), ("cat", 0, 1)])
+def test_a_named_output_may_be_a_pipe(path: Path, reads: str, code: int, batch: int) -> None:
+    command = f"{' '.join(words(path))} -o >({reads} > /dev/null)"
+    done = subprocess.run(["bash", "-c", command], env=environment(), check=False)
+    assert done.returncode == code
+    assert position(path) == batch
 
 
 def test_head_itself(path: Path) -> None:
@@ -82,10 +137,7 @@ def test_head_itself(path: Path) -> None:
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 @pytest.mark.parametrize("end", ["takes everything", "takes nothing", "takes a part", "dies"])
 def test_the_cursor_waits_for_its_reader(path: Path, kind: str, end: str) -> None:
-    if kind == "pipe":
-        reader, writer = os.pipe()
-    else:
-        reader, writer = (each.detach() for each in socket.socketpair())
+    reader, writer = ends(kind)
     with asked(path, writer) as process:
         taken = b""
         if end != "takes nothing":
