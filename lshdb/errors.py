@@ -327,6 +327,37 @@ class KernelWarning(LshdbWarning):
         return cls(f"{why}; signing is tens of times slower. With a C compiler, {mend} builds it")
 
 
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to lshdb, as a hint of an error.
+
+    The command names what lshdb was installed from, for the packages of an index that have its
+    name may be by somebody else. Source: PEP 610.
+
+    Parameters
+    ----------
+    extra : str
+        A name of ``[project.optional-dependencies]``.
+    """
+    import json
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        origin = json.loads(distribution("lshdb").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {"url": f"file://{checkout}", "dir_info": {"editable": True}}
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        option = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {option}{shlex.quote(f'{unquote(urlsplit(url).path)}[{extra}]')}"
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}"
+    package = f"lshdb[{extra}] @ {url}" if url else f"lshdb[{extra}]"
+    return f"pip install {shlex.quote(package)}"
+
+
 _warned: set[str] = set()
 _warning = threading.Lock()
 

@@ -803,7 +803,7 @@ class Index:
         Raises
         ------
         LshdbError
-            Jinja2 is missing: ``pip install 'lshdb[report]'``; or an error of :meth:`explain`.
+            Jinja2 is missing (extra ``lshdb[report]``); or an error of :meth:`explain`.
         """
         from lshdb.report import pair_page
 

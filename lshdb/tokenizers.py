@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import ParameterError, ParameterMismatchError, TokenizerError
+from lshdb.errors import ParameterError, ParameterMismatchError, TokenizerError, install_command
 
 if TYPE_CHECKING:
     from lshdb.documents.document import Document
@@ -262,7 +262,7 @@ def published_stop_words(language: str) -> list[str]:
     except ImportError as error:
         raise ParameterError(
             "published stop words need the package stop-words, which is not installed",
-            hint="pip install 'lshdb[stopwords]', or give the words in a file",
+            hint=f"{install_command('stopwords')}, or give the words in a file",
         ) from error
     if language not in (*stop_words.LANGUAGE_MAPPING, *stop_words.AVAILABLE_LANGUAGES):
         raise ParameterError(

@@ -1,6 +1,6 @@
 """Fuzz every reader of bytes from outside by coverage: inputs that reach new code are gone on with.
 
-    pip install 'lshdb[fuzz]'
+    pip install '.[fuzz]'
     python tests/fuzz_atheris.py --target documents --seconds 300
     python tests/fuzz_atheris.py --target documents --input fuzz-findings/crash-...   # one again
 

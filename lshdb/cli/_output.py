@@ -39,6 +39,7 @@ from lshdb.cli._cells import (
 from lshdb.cli._column import Column
 from lshdb.cli._delivery import delivered, end_answer
 from lshdb.cli._status import erase, status_line
+from lshdb.errors import install_command
 
 __all__ = [
     "FORMATS",
@@ -563,7 +564,7 @@ def _write_parquet(columns: Sequence[Column], rows: Rows) -> None:
     except ImportError as error:
         raise LshdbError(
             f"Parquet needs the package pyarrow: {error}",
-            hint="pip install 'lshdb[parquet]', or give another --format",
+            hint=f"{install_command('parquet')}, or give another --format",
         ) from error
     write_parquet(columns, rows, _write)
     end_answer()

@@ -62,7 +62,7 @@ def command(
     PICTURE is s-curve, how probably a pair of each similarity is found; similarity, the
     near-duplicate pairs by similarity; buckets and clusters, how many there are of each size;
     batches, what each add brought; or recall, which share of the pairs is found, measured. Needs
-    pip install 'lshdb[plot]'.
+    the extra lshdb[plot].
 
     \b
     lshdb plot s-curve news.lshdb -o curve.svg

@@ -70,7 +70,7 @@ def command(
     It shows what was added when, what is found and what is missed, candidates by similarity, pairs
     near the threshold that you can mark for lshdb tune --labels, the buckets that cost most, which
     add repeated which, and all clusters with their documents side by side. The pages need neither a
-    server nor a network. Needs pip install 'lshdb[report]'.
+    server nor a network. Needs the extra lshdb[report].
 
     \b
     lshdb report news.lshdb -o report.html

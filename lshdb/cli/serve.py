@@ -14,6 +14,7 @@ import click
 from lshdb import Index, InputError, LshdbError, ParameterError, RecallWarning
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import complain, flush_output, say
+from lshdb.errors import install_command
 
 __all__ = ["command"]
 
@@ -91,8 +92,7 @@ def command(
     Open the address in a browser to search, and to look at clusters, pairs and buckets. Programs
     get query, explain, clusters, documents and stats as JSON, /health, and /metrics for Prometheus;
     /openapi.json describes all of them. Others may write to the index meanwhile: each answer sees
-    their last commit, and another index at the same path is opened. Needs pip install
-    'lshdb[serve]'.
+    their last commit, and another index at the same path is opened. Needs the extra lshdb[serve].
 
     \b
     lshdb serve news.lshdb
@@ -103,7 +103,7 @@ def command(
         from lshdb.serve import Limits, is_loopback, make_application, run_server
     except ImportError as error:
         raise LshdbError(
-            f"serving needs {error.name}, which is not installed", hint="pip install 'lshdb[serve]'"
+            f"serving needs {error.name}, which is not installed", hint=install_command("serve")
         ) from error
     token = _token(token_file)
     if token is None and not is_loopback(host):

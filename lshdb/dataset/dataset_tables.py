@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lshdb.errors import LshdbError
+from lshdb.errors import LshdbError, install_command
 from lshdb.exchange.tables import Table, table_of, tables_of
 from lshdb.params.bucket_layout import KEY_BITS
 
@@ -68,7 +68,7 @@ def load_delta() -> Any:
     except ImportError as error:
         raise LshdbError(
             f"datasets need deltalake and pyarrow, which cannot be loaded: {error}",
-            hint="pip install 'lshdb[spark]'",
+            hint=install_command("spark"),
         ) from error
     return deltalake
 

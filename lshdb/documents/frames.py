@@ -32,7 +32,7 @@ from lshdb.documents.document import (
     shown_names,
 )
 from lshdb.documents.values import json_value
-from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.errors import InputError, LshdbError, ParameterError, install_command
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +115,7 @@ def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> I
     except ImportError as error:
         raise InputError(
             "reading tables needs pyarrow, which cannot be loaded",
-            hint="pip install 'lshdb[parquet]'",
+            hint=install_command("parquet"),
         ) from error
     try:
         kind = _kind_of(table)

@@ -1,6 +1,6 @@
 """Browse an index in Datasette: a page for each document, ``text(doc_id)``, the guide's queries.
 
-    pip install 'lshdb[datasette]'
+    pip install '.[datasette]'
     datasette news.lshdb/index.db
 
 Datasette finds this module by its entry point and calls the hooks. They do nothing for any other

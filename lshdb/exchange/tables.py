@@ -18,7 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.documents.io.streams import load_arrow
-from lshdb.errors import DamageError, LshdbError
+from lshdb.errors import DamageError, LshdbError, install_command
 from lshdb.files.own_files import open_given
 from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.params.metrics import METRICS
@@ -230,7 +230,7 @@ def _arrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise LshdbError(
             f"Parquet files need pyarrow, which cannot be loaded: {error}",
-            hint="pip install 'lshdb[parquet]', or pass --format jsonl",
+            hint=f"{install_command('parquet')}, or pass --format jsonl",
         ) from error
 
 

@@ -16,7 +16,7 @@ has its style and script inside, with their hashes in its Content-Security-Polic
 server sends is the same with ``assets=served_assets("/assets/")``: it links to files that
 :func:`read_asset` gives, and the server's own header is the policy.
 
-Nothing here reads an index. Needs ``pip install 'lshdb[report]'``.
+Nothing here reads an index. Needs the extra ``lshdb[report]``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lshdb.errors import LshdbError, ParameterError
+from lshdb.errors import LshdbError, ParameterError, install_command
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -109,7 +109,7 @@ def make_environment(*folders: Path) -> Environment:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
         raise LshdbError(
-            "pages of HTML need jinja2, which is not installed", hint="pip install 'lshdb[report]'"
+            "pages of HTML need jinja2, which is not installed", hint=install_command("report")
         ) from error
     environment = Environment(
         loader=FileSystemLoader([*folders, _HERE / "templates"]),

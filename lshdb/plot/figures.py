@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import LshdbError, ParameterError
+from lshdb.errors import LshdbError, ParameterError, install_command
 from lshdb.params.index_params import IndexParams
 from lshdb.params.s_curve import SCurve
 from lshdb.params.s_curve import s_curve as curve_of
@@ -64,7 +64,7 @@ def _figure_class() -> type[Figure]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise LshdbError(
-            "pictures need matplotlib, which is not installed", hint="pip install 'lshdb[plot]'"
+            "pictures need matplotlib, which is not installed", hint=install_command("plot")
         ) from error
     return Figure
 

@@ -7,7 +7,7 @@ their members side by side. ``report_files.py`` puts the file or the folder in i
 ``pair_page.py`` is one page about two documents.
 
 Nothing is held for longer than it takes to write it, except what is bounded by a number, and 40
-bytes for each signature in a cluster. Needs ``pip install 'lshdb[report]'``.
+bytes for each signature in a cluster. Needs the extra ``lshdb[report]``.
 """
 
 from __future__ import annotations

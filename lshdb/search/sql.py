@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import check_seconds
-from lshdb.errors import LshdbError, ParameterError, QueryError
+from lshdb.errors import LshdbError, ParameterError, QueryError, install_command
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import Database, Fate, GuardedReader, TimedOut
 from lshdb.storage.transactions.index_state import while_open
@@ -73,7 +73,7 @@ class SqlResult(Iterator[tuple[Any, ...]]):
         except ImportError as error:
             raise LshdbError(
                 "a table of Arrow needs pyarrow, which is not installed",
-                hint="pip install 'lshdb[parquet]'",
+                hint=install_command("parquet"),
             ) from error
         rows = list(self)
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.columns)

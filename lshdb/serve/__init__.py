@@ -4,7 +4,7 @@
 the index in threads, a bounded number at once and for a bounded time. ``guard.py`` stands before
 all of it: who may ask, how much may be sent, what is counted. ``server.py`` listens.
 
-Nothing here writes to an index. Needs ``pip install 'lshdb[serve]'``.
+Nothing here writes to an index. Needs the extra ``lshdb[serve]``.
 """
 
 from __future__ import annotations

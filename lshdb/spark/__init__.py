@@ -61,11 +61,11 @@ def __getattr__(name: str) -> object:
             "deltalake",
         ):
             raise
-        from lshdb.errors import ParameterError
+        from lshdb.errors import ParameterError, install_command
 
         raise ParameterError(
             f"lshdb.spark needs {error.name}, which is not installed",
-            hint="pip install 'lshdb[spark]'",
+            hint=install_command("spark"),
         ) from error
     value = getattr(home, name)
     globals()[name] = value

@@ -64,7 +64,7 @@ def chromium() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        _unusable("playwright is not installed (pip install 'lshdb[test]')")
+        _unusable("playwright is not installed (pip install '.[test]')")
         raise
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

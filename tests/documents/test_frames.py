@@ -215,7 +215,7 @@ def test_without_pyarrow_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match="reading tables needs pyarrow") as caught:
         index.add(frame)
-    assert "lshdb[parquet]" in (caught.value.hint or "")
+    assert "[parquet]" in (caught.value.hint or "")
 
 
 def test_kept_values_are_json(index: Index) -> None:

@@ -124,7 +124,7 @@ def test_without_pyarrow_the_error_names_the_extra(
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(InputError, match="reading Arrow needs pyarrow") as caught:
         read_documents([path])
-    assert "lshdb[parquet]" in (caught.value.hint or "")
+    assert "[parquet]" in (caught.value.hint or "")
 
 
 def test_a_batch_that_claims_to_be_larger_than_memory_is_damage(tmp_path: Path) -> None:

@@ -213,4 +213,4 @@ def test_parquet_under_another_name(
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(InputError, match="needs pyarrow") as caught:
         read_documents([path])
-    assert "lshdb[parquet]" in (caught.value.hint or "")
+    assert "[parquet]" in (caught.value.hint or "")

@@ -21,6 +21,7 @@ from lshdb.documents.document import (
     Rejected,
 )
 from lshdb.documents.read import read_documents
+from lshdb.errors import install_command
 
 Read = Callable[..., tuple[list[Document], list[Rejected]]]
 
@@ -389,11 +390,11 @@ def test_a_library_that_is_missing(
     for name in ("a.ris", "a.bib", "a.xml"):
         with pytest.raises(InputError, match="which is not installed") as raised:
             read(tmp_path / name)
-        assert raised.value.hint == "pip install 'lshdb[bib]'"
+        assert raised.value.hint == install_command("bib")
     documents, rejected = read(tmp_path)
     assert [one.key for one in documents] == ["31000001", "31000002", f"{tmp_path}/b.txt"]
     assert len(rejected) == 3
-    assert all("pip install 'lshdb[bib]'" in one.reason for one in rejected)
+    assert all(install_command("bib") in one.reason for one in rejected)
 
 
 def test_a_file_without_an_entry(read: Read, tmp_path: Path) -> None:

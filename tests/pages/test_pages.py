@@ -14,7 +14,7 @@ import html5lib
 import pytest
 
 from lshdb import CreateOptions, s_curve
-from lshdb.errors import LshdbError, ParameterError
+from lshdb.errors import LshdbError, ParameterError, install_command
 from lshdb.pages import (
     Link,
     MeasuredPoint,
@@ -114,7 +114,7 @@ def test_without_jinja2_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(LshdbError, match="need jinja2") as caught:
         make_environment()
-    assert caught.value.hint == "pip install 'lshdb[report]'"
+    assert caught.value.hint == install_command("report")
 
 
 def test_importing_the_room_does_not_import_jinja2() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from lshdb import Index, LshdbError, ParameterError, advise, s_curve
 from lshdb import plot as pictures
+from lshdb.errors import install_command
 from tests.conftest import family_corpus
 
 Make = Callable[..., Index]
@@ -193,7 +194,7 @@ def test_without_matplotlib(families: Index, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(LshdbError, match="pictures need matplotlib") as caught:
         pictures.s_curve(families)
-    assert caught.value.hint == "pip install 'lshdb[plot]'"
+    assert caught.value.hint == install_command("plot")
 
 
 def test_few_things_are_marked_by_whole_numbers(make_index: Make) -> None:

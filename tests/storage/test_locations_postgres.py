@@ -22,6 +22,7 @@ from lshdb import (
     ParameterError,
     QueryError,
 )
+from lshdb.errors import install_command
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from tests.cli.conftest import MODULE, environment
 from tests.conftest import family_corpus
@@ -463,5 +464,5 @@ def test_without_psycopg_the_extra_is_named(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "needs psycopg" in done.stderr
-    assert "pip install 'lshdb[postgres]'" in done.stderr
+    assert install_command("postgres") in done.stderr
     assert os.listdir(tmp_path) == []

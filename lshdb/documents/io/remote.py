@@ -17,7 +17,7 @@ import re
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from lshdb.arguments import printable
-from lshdb.errors import InputError
+from lshdb.errors import InputError, install_command
 
 __all__ = ["RemoteFile", "find_remote", "is_remote", "open_remote"]
 
@@ -134,7 +134,7 @@ def _system_of(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise InputError(
             f"{printable(url)}: reading remote files needs fsspec, which is not installed",
-            hint="pip install 'lshdb[remote]', and the package for the protocol, such as s3fs",
+            hint=f"{install_command('remote')}, and the package for the protocol, such as s3fs",
         ) from error
     try:
         system, path = url_to_fs(url)

@@ -68,7 +68,7 @@ from lshdb.documents.registry import (
     FORMATS,
     INPUT_FORMATS,
 )
-from lshdb.errors import InputError, ParameterError
+from lshdb.errors import InputError, ParameterError, install_command
 
 __all__ = [
     "find_sources",
@@ -400,7 +400,7 @@ def _with_format(
             compression, misnamed = "", NOT_COMPRESSED
         problem = _unseekable(source, compression)
     if problem is None and not source.is_named and FORMATS[chosen].lacks_library():
-        problem = f"needs {FORMATS[chosen].library}: pip install 'lshdb[bib]'"
+        problem = f"needs {FORMATS[chosen].library}: {install_command('bib')}"
     return replace(
         source,
         problem=problem,
@@ -451,7 +451,7 @@ def require_decoders(sources: Sequence[InputFile]) -> None:
             raise InputError(
                 f"{source.name}: reading {source.input_format} needs {source.format.library}, "
                 "which is not installed",
-                hint="pip install 'lshdb[bib]'",
+                hint=install_command("bib"),
             )
     of_arrow = next((source for source in needed.values() if source.format.needs_arrow), None)
     if of_arrow is not None:
@@ -463,7 +463,7 @@ def require_decoders(sources: Sequence[InputFile]) -> None:
             raise InputError(
                 f"{of_arrow.name}: reading {of_arrow.input_format.capitalize()} needs pyarrow, "
                 "which cannot be loaded",
-                hint="pip install 'lshdb[parquet]'",
+                hint=install_command("parquet"),
             ) from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lshdb.errors import LshdbError, ParameterError
+from lshdb.errors import LshdbError, ParameterError, install_command
 from lshdb.storage.dialects.base import Database
 from lshdb.storage.dialects.database_urls import DatabasePlace, hide_passwords
 
@@ -74,6 +74,6 @@ def _postgres(place: DatabasePlace) -> Database:
     except ImportError as error:
         raise LshdbError(
             f"an index in Postgres needs psycopg: {error}",
-            hint="install it with: pip install 'lshdb[postgres]'",
+            hint=install_command("postgres"),
         ) from error
     return PostgresDatabase(place.url or "", place.schema or "")
