@@ -388,6 +388,23 @@ def test_a_file_of_other_rows_is_not_used(tmp_path: Path) -> None:
     assert [name.last for name in names(tmp_path / "a")] == [101]
 
 
+def test_a_file_of_other_rows_and_of_a_commit_of_that_number_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one beside which other rows were put: its last row is looked up in it."""
+    monkeypatch.setattr("secrets.randbits", lambda n_bits: 7)
+    for name in ("a", "b"):
+        with Index.create(tmp_path / name) as index:
+            index.add([(f"k{n}", f"{name}{n} one two three four five {n % 3}") for n in range(20)])
+    (there,), (other,) = names(tmp_path / "a"), names(tmp_path / "b")
+    (tmp_path / "a" / str(there)).unlink()
+    (tmp_path / "b" / str(other)).rename(tmp_path / "a" / str(other))
+    with Index.open(tmp_path / "a") as index, index._store.reading() as snapshot:
+        cover = snapshot.postings._cover
+        assert cover is not None and cover.n_covered == 0
+        assert "not of the rows that its name says" in index._store.orders.faults[0]
+
+
 @pytest.mark.parametrize("what", ["link", "pipe", "directory", "short", "long", "header"])
 def test_what_is_no_order_is_not_read(tmp_path: Path, what: str) -> None:
     path = tmp_path / "x"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import ConflictError, DamageError, DatabaseError, Index
+from lshdb import ConflictError, DamageError, DatabaseError, Index, LshdbError
 from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres
 from lshdb.storage.dialects.sqlite import SqliteDatabase, connections, sqlite_session
 from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE, OpenSqlite
@@ -118,6 +118,20 @@ def test_failure_at_commit_says_that_the_outcome_is_unknown(
             index.add(CORPUS[20:])
     assert state_of(index)[0] == len(CORPUS)
     assert index.add(CORPUS).unchanged == len(CORPUS)
+
+
+def test_a_writer_whose_commit_is_not_known_is_not_used_again(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = make_index()
+    kind = OpenSqlite if isinstance(index._store.database, SqliteDatabase) else OpenPostgres
+    with Writer(index._store, lock_timeout=1) as writer, monkeypatch.context() as patched:
+        patched.setattr(kind, "commit", failing(OSError(5, "Input/output error")))
+        with pytest.raises(DatabaseError, match="is not known"), writer.transaction() as first:
+            first.set_cursor("a", 1, "2026-01-01T00:00:00")
+        patched.undo()
+        with pytest.raises(LshdbError, match="the writer is closed"), writer.transaction():
+            pass
 
 
 def test_rows_past_the_committed_count_are_overwritten(make_index: Make) -> None:
