@@ -140,7 +140,7 @@ def test_too_many_open_files_are_no_damage(index_path: Path, tmp_path: Path) -> 
         ("add", index_path, tmp_path / "more.jsonl"), ("check", index_path),
     )  # fmt: skip
     said = set()
-    for most in range(4, 14):
+    for most in (4, 6, 8, 9, 11, 13):
         for command in commands:
             done = limited("RLIMIT_NOFILE", most, *command)
             assert done.returncode != 4, (most, command, done.stderr)

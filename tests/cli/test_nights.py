@@ -20,7 +20,7 @@ from tests.brute import brute_pairs
 from tests.cli.conftest import DOCUMENTS, ROOT, Run, environment, jsonl
 
 FEEDS = ("press", "radio", "empty", "wire", "blogs")
-NIGHTS = 3
+NIGHTS = 2
 GUIDE = ROOT / "docs" / "guides" / "nightly.md"
 
 CHILD = """

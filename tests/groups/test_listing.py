@@ -223,7 +223,7 @@ def test_a_hot_bucket_of_like_documents_is_linked(make_index: Make) -> None:
     base = [f"w{number}" for number in range(60)]
     corpus = {
         f"d{number:03d}": " ".join([*base[: number % 60], f"n{number}", *base[number % 60 + 1 :]])
-        for number in range(200)
+        for number in range(80)
     }
     index = sure(make_index, 0.8, k=1)
     index.add(corpus.items())

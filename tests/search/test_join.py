@@ -289,7 +289,7 @@ def test_refusals_come_at_once(make_index: Make) -> None:
 WORDS = st.lists(st.sampled_from("abcd"), max_size=6).map(" ".join)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     texts=st.lists(st.tuples(st.booleans(), WORDS), max_size=14),
     threshold=st.sampled_from([0.2, 0.5, 1.0]),

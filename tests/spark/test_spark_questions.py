@@ -253,7 +253,7 @@ def test_answers_from_common_stages_are_those_of_each_question(
     assert met.counts is not None and (met.counts.pairs > 0) == (kind != "nothing")
     questions = {
         "plain": ["pairs", "neighbors"],
-        "crowded": ["pairs", "large_buckets", "clusters", "deduplicate"],
+        "crowded": ["pairs", "deduplicate", "clusters", "large_buckets"],
         "twice": ["pairs", "clusters"],
         "nothing": ["pairs", "dedup"],
     }
