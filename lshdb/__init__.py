@@ -57,10 +57,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.groups.deduplication import Deduplication as Deduplication
     from lshdb.groups.listing import Cluster as Cluster
     from lshdb.groups.listing import Clusters as Clusters
-    from lshdb.groups.listing import NearestNeighbors as NearestNeighbors
-    from lshdb.groups.listing import Neighbor as Neighbor
-    from lshdb.groups.listing import Neighbors as Neighbors
     from lshdb.groups.listing import StoredAnswer as StoredAnswer
+    from lshdb.groups.neighbors import NearestNeighbors as NearestNeighbors
+    from lshdb.groups.neighbors import Neighbor as Neighbor
+    from lshdb.groups.neighbors import NeighborColumns as NeighborColumns
+    from lshdb.groups.neighbors import Neighbors as Neighbors
     from lshdb.groups.rewrite_files import FilterCounts as FilterCounts
     from lshdb.groups.rewrite_files import RewrittenFile as RewrittenFile
     from lshdb.groups.rewrite_files import RewrittenFiles as RewrittenFiles
@@ -129,7 +130,8 @@ _HOMES = {
     "advice.label_agreement": "read_labels",
     "transient.contraction": "Contraction",
     "groups.deduplication": "Decision Deduplication",
-    "groups.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
+    "groups.listing": "Cluster Clusters StoredAnswer",
+    "groups.neighbors": "NearestNeighbors Neighbor NeighborColumns Neighbors",
     "groups.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
     "documents.document": "Body Document Rejected",
     "documents.io.folders": "WalkCounts",

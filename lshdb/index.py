@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from lshdb.advice.label_agreement import Label
     from lshdb.documents.frames import Table
     from lshdb.groups.deduplication import Decision, Deduplication
-    from lshdb.groups.listing import Clusters, NearestNeighbors, Neighbors
+    from lshdb.groups.listing import Clusters
+    from lshdb.groups.neighbors import NearestNeighbors, Neighbors
     from lshdb.groups.rewrite_files import RewrittenFile, RewrittenFiles, Survivors
     from lshdb.handle import Listing
     from lshdb.ingest.add_result import AddResult
@@ -1588,14 +1589,15 @@ class Index:
         -------
         iterator of Neighbor
             Grouped by document, the most similar first. Texts that share no shingle are not
-            listed. With ``recall`` it has ``reached``, the lowest recall of a document.
+            listed. ``columns()`` gives the same as columns. With ``recall`` it has ``reached``, the
+            lowest recall of a document.
 
         Raises
         ------
         ParameterError, LockedError, DatabaseError
         """
         require_whole_documents(self._store, "listing neighbors")
-        from lshdb.groups.listing import NearestNeighbors, Neighbors
+        from lshdb.groups.neighbors import NearestNeighbors, Neighbors
 
         if recall is not None:
             return self._handle.ask(

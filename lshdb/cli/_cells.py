@@ -98,8 +98,8 @@ def tsv_lines(pattern: str, columns: Sequence[Iterable[Any]]) -> str:
     pattern : str
         From :func:`tsv_pattern`.
     columns : sequence of iterables
-        Texts, or floats where the pattern has decimals; each gives the same again. One may be
-        endless, but not all.
+        Texts and whole numbers, or floats where the pattern has decimals; each gives the same
+        again. One may be endless, but not all.
     """
     lines = [*map(pattern.__mod__, zip(*columns, strict=False))]
     text = "".join(lines)

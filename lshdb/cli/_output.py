@@ -91,13 +91,13 @@ _BYTES = 2**16
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Rows as columns of texts and floats; a column of one value may be endless.
+    """Rows as columns of texts and numbers; a column of one value may be endless.
 
     Attributes
     ----------
     columns : sequence of iterables
         In the order of the columns of the listing; those of kind similarity hold floats, the others
-        texts.
+        texts or whole numbers.
     n_rows : int
         Rows of the block; an endless column has as many.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from lshdb.cli._options import (
     since_option,
     update_edges,
 )
-from lshdb.cli._output import Column, note, print_listing
+from lshdb.cli._output import Column, RowBlock, note, print_listing
 from lshdb.cli._words import measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 
@@ -97,9 +98,15 @@ def command(
         )  # fmt: skip
         note_unfinished(index, since)
         rows = (
-            (neighbor.key, neighbor.rank, neighbor.neighbor, neighbor.similarity, neighbor.method)
-            for neighbor in neighbors
-        )
+            RowBlock(
+                (
+                    block.keys, block.ranks, block.neighbor_keys, block.similarities,
+                    itertools.repeat(block.method),
+                ),
+                len(block),
+            )
+            for block in neighbors.columns()
+        )  # fmt: skip
         print_listing(
             *with_contents(
                 index,

@@ -1,4 +1,4 @@
-"""Stored edges -> clusters (components, or components cut by representatives) and neighbours.
+"""Stored edges -> clusters: components, or components cut by representatives.
 
 Clusters consist of signatures until the very end: all copies of a document are one member of the
 arrays here. Memory grows with the signatures in clusters, by some forty bytes each, and with the
@@ -7,11 +7,9 @@ keys of one cluster at a time.
 
 from __future__ import annotations
 
-import itertools
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,44 +20,34 @@ from lshdb.arrays import distinct
 from lshdb.groups.agreed_units import agreed_clusters, units_of
 from lshdb.groups.update import edges_down_to, ready_edges
 from lshdb.handle import Handle, Listing
-from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.loss import PairCount, warn_unchecked
 from lshdb.search.since import Since, check_since, first_new_batch
-from lshdb.search.verification import asked_level, below_level, choose_method, level_of
+from lshdb.search.verification import asked_level, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges, EdgeState
 from lshdb.storage.transactions.index_state import IndexState, OpenIndex, while_open
-from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.storage.transactions.store import Store
-from lshdb.threads import choose_workers
 
 __all__ = [
     "LINKAGES",
     "Cluster",
     "Clusters",
-    "NearestNeighbors",
-    "Neighbor",
-    "Neighbors",
     "StoredAnswer",
     "cluster_labels",
     "clusters_of_edges",
     "find_clusters",
-    "find_neighbors",
-    "nearest_neighbors",
     "stored_edges",
 ]
 
 
 LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
-_QUERIES = 256
-"""Documents that are searched for together."""
 
 Ids = NDArray[np.int64]
 _Item = TypeVar("_Item", covariant=True)
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +114,20 @@ class StoredAnswer(Listing[_Item]):
         warn_unchecked(unchecked)
 
     def _items(self, store: OpenIndex, family: Family) -> Iterator[_Item]:
-        """Yield the items of one state; its edges must reach down to the threshold."""
+        """Yield the items of one state."""
+        return self._answer(store, family, self._found)
+
+    def _answer(
+        self,
+        store: OpenIndex,
+        family: Family,
+        find: Callable[[IndexState, Family, EdgeState, float], Iterator[_Part]],
+    ) -> Iterator[_Part]:
+        """Yield what is found in one state; its edges must reach down to the threshold."""
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
             self.state, self.newest_batch = edges_down_to(store, snapshot, level), None
-            yield from while_open(store, self._found(snapshot, family, self.state, level))
+            yield from while_open(store, find(snapshot, family, self.state, level))
             self.newest_batch = self.state.batch_id  # later batches are not compared yet
 
     @abstractmethod
@@ -176,131 +173,6 @@ class Clusters(StoredAnswer[Cluster]):
             agreement=self._agreement,
             best=family.params.curve.best,
         )
-
-
-class Neighbors(StoredAnswer["Neighbor"]):
-    """The nearest documents of each document."""
-
-    def __init__(
-        self,
-        store: OpenIndex,
-        family: Family,
-        handle: Handle,
-        /,
-        *,
-        top: int,
-        below: float | None,
-        since: Since,
-        threshold: float | None,
-        **question: Any,
-    ) -> None:
-        check_since(store, since)
-        self._top, self._since = check_whole("top", top, 1), since
-        self._below = below_level(
-            store, below, level=level_of(store.params, threshold), verify="exact"
-        )
-        super().__init__(
-            store, family, handle,
-            top=top, below=below, since=since, threshold=threshold, **question,
-        )  # fmt: skip
-
-    def _found(
-        self, snapshot: IndexState, family: Family, state: EdgeState, level: float
-    ) -> Iterator[Neighbor]:
-        return find_neighbors(
-            snapshot,
-            family.params,
-            threshold=level,
-            below=self._below,
-            method=state.method,
-            top=self._top,
-            since=first_new_batch(snapshot, self._since),
-        )
-
-
-class NearestNeighbors(Listing["Neighbor"]):
-    """The nearest documents of each document, at any distance.
-
-    With stored texts, all are compared; without them, each document is a query with this recall.
-
-    Attributes
-    ----------
-    reached : float
-        The lowest recall of a document so far; 1 if all texts are compared.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        family: Family,
-        handle: Handle,
-        /,
-        *,
-        top: int,
-        threshold: float | None,
-        below: float | None,
-        recall: float,
-        since: Since,
-    ) -> None:
-        from lshdb.search.all_texts import has_texts  # imports much, and is rarely needed
-
-        check_since(store, since)
-        self._all_texts = has_texts(store.params)
-        check_recall(recall, may_be_1=self._all_texts)
-        self._top, self._since, self._recall = check_whole("top", top, 1), since, recall
-        self._least = None if threshold is None else level_of(store.params, threshold)
-        self._below = below_level(
-            store, below, level=-math.inf if self._least is None else self._least
-        )
-        self.reached = 1.0
-        super().__init__(
-            handle, top=top, threshold=threshold, below=below, recall=recall, since=since
-        )
-
-    def _items(self, store: Store, family: Family) -> Iterator[Neighbor]:
-        """Yield the neighbours in one state."""
-        self.newest_batch, self.reached = None, 1.0
-        with store.reading() as snapshot:
-            since = first_new_batch(snapshot, self._since)
-            neighbors = (
-                nearest_neighbors(
-                    snapshot, family, top=self._top, least=self._least or 0.0, below=self._below,
-                    since=since, workers=choose_workers(None),
-                )
-                if self._all_texts
-                else self._searched(snapshot, family, since or 0)
-            )  # fmt: skip
-            yield from while_open(store, neighbors)
-            self.newest_batch = snapshot.newest_batch()
-
-    def _searched(self, snapshot: Snapshot, family: Family, since: int) -> Iterator[Neighbor]:
-        """Yield the neighbours by a search from each document, in order of signature."""
-        from lshdb.search.nearest import NearestSearch
-
-        snapshot.require_signatures()
-        params = family.params
-        search = NearestSearch(
-            snapshot, family, top=self._top + 1, threshold=self._least, below=self._below,
-            recall=self._recall, limit=None, method=choose_method(None, params),
-            workers=choose_workers(None),
-        )  # fmt: skip
-        queries = snapshot.new_signatures(since) if since else np.arange(snapshot.n_signatures)
-        for start in range(0, len(queries), _QUERIES):
-            block = queries[start : start + _QUERIES].tolist()
-            documents = {
-                number: [key for _, key, batch_id in rows if batch_id >= since]
-                for number, rows in snapshot.documents_of_signatures(block).items()
-            }
-            numbers = np.array([number for number in block if documents.get(number)], np.int64)
-            for number, answer in zip(
-                numbers.tolist(), search.search_signatures(numbers), strict=True
-            ):
-                if answer.recall is not None:
-                    self.reached = min(self.reached, answer.recall)
-                for key in documents[number]:
-                    hits = (hit for hit in answer if hit.key != key)
-                    for rank, hit in enumerate(itertools.islice(hits, self._top), 1):
-                        yield Neighbor(key, rank, hit.key, hit.similarity, hit.method, hit.distance)
 
 
 def find_clusters(
@@ -494,152 +366,3 @@ def _holders(snapshot: IndexState, nodes: Ids) -> tuple[Ids, Ids, Ids]:
         blocks.append(columns[:, is_member])
     ids, first, count = np.concatenate(blocks, axis=1)
     return ids, first, count
-
-
-_SIGNATURES_AT_ONCE = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbor:
-    """One of the documents most similar to another.
-
-    Attributes
-    ----------
-    key : str
-        The document.
-    rank : int
-        Counts from 1.
-    neighbor : str
-        Key of the similar document.
-    similarity : float
-        For a distance metric, minus the distance.
-    method : {"signature", "exact"}
-        How the similarity was found.
-    distance : float or None
-        The distance if the metric is one; else None.
-    """
-
-    key: str
-    rank: int
-    neighbor: str
-    similarity: float
-    method: str
-    distance: float | None = field(default=None, compare=False)
-
-
-def find_neighbors(
-    snapshot: IndexState,
-    params: IndexParams,
-    *,
-    threshold: float,
-    method: str,
-    top: int,
-    since: int | None = None,
-    below: float | None = None,
-) -> Iterator[Neighbor]:
-    """Yield the ``top`` most similar documents of each document; among equals the oldest.
-
-    Documents come in order of signature, a range of signatures at a time; memory does not grow with
-    the index. A document without a neighbour is left out. With ``since``, documents of earlier
-    batches are left out, but not as neighbours; with ``below``, neighbours at or above that level.
-    """
-    most = math.inf if below is None else below
-    has_copies = params.curve.best < most
-    new = None if since is None else snapshot.new_signatures(since)
-    for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
-        end = start + _SIGNATURES_AT_ONCE
-        if new is not None and np.searchsorted(new, start) == np.searchsorted(new, end):
-            continue
-        similar: dict[int, list[tuple[float, int]]] = {}
-        for edges in snapshot.edges.edges_between(start, end - 1, threshold):
-            is_below = edges.similarities < most
-            columns = edges.left[is_below], edges.right[is_below], edges.similarities[is_below]
-            for left, right, level in zip(*(column.tolist() for column in columns), strict=True):
-                similar.setdefault(left, []).append((level, right))
-        for shared in snapshot.copied_between(start, end - 1) if has_copies else ():
-            similar.setdefault(shared, [])
-        yield from _ranked(snapshot, params, similar, has_copies, method, top, since or 0)
-
-
-def nearest_neighbors(
-    snapshot: IndexState,
-    family: Family,
-    *,
-    top: int,
-    least: float,
-    below: float | None,
-    since: int | None,
-    workers: int,
-) -> Iterator[Neighbor]:
-    """Yield the ``top`` most similar documents of each document, by comparing all texts.
-
-    Parameters
-    ----------
-    snapshot, family, top, below, since
-        As for :func:`find_neighbors`.
-    least : float
-        Lowest similarity; 0 for any above it.
-    workers : int
-        Threads.
-    """
-    from lshdb.search.all_texts import AllTexts
-
-    texts = AllTexts(snapshot, family, workers=workers)
-    new = None if since is None else snapshot.new_signatures(since)
-    # One more than asked for, because each text is most similar to itself.
-    for shared in texts.sharing_with(new, most=top + 1, least=least, below=below):
-        ids = shared.asking.tolist()
-        similar: dict[int, list[tuple[float, int]]] = {signature_id: [] for signature_id in ids}
-        columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
-        for place, neighbor, level in zip(*columns, strict=True):
-            if neighbor != ids[place]:
-                similar[ids[place]].append((level, neighbor))
-        yield from _ranked(
-            snapshot, family.params, similar, below is None, "exact", top, since or 0
-        )
-
-
-def _ranked(
-    snapshot: IndexState,
-    params: IndexParams,
-    similar: Mapping[int, list[tuple[float, int]]],
-    has_copies: bool,
-    method: str,
-    top: int,
-    since: int,
-) -> Iterator[Neighbor]:
-    """Yield the neighbours of each document of the signatures in ``similar``.
-
-    Parameters
-    ----------
-    similar : mapping
-        Signature to (similarity, signature) of each similar one; empty if it has only copies.
-    has_copies : bool
-        Whether documents of one signature are neighbours.
-    """
-    best, is_distance = params.curve.best, params.kind.is_distance
-    involved = set(similar)
-    involved.update(neighbor for pairs in similar.values() for _, neighbor in pairs)
-    documents = snapshot.documents_of_signatures(sorted(involved))
-    for signature_id in sorted(similar):
-        pairs = sorted(similar[signature_id], key=lambda pair: -pair[0])
-        if has_copies:
-            pairs.insert(0, (best, signature_id))
-        own_documents = documents.get(signature_id, ())
-        # More than ``top``, because copies include the document itself.
-        nearest = [
-            (doc_id, key, similarity)
-            for similarity, group in itertools.groupby(pairs, key=lambda pair: pair[0])
-            for doc_id, key in sorted(
-                (doc_id, key)
-                for _, neighbor in group
-                for doc_id, key, _ in documents.get(neighbor, ())
-            )
-        ][: top + len(own_documents)]
-        for own, key, batch_id in own_documents:
-            if batch_id < since:
-                continue
-            hits = (hit for hit in nearest if hit[0] != own)
-            for rank, (_, name, similarity) in enumerate(itertools.islice(hits, top), 1):
-                distance = 0.0 - similarity if is_distance else None
-                yield Neighbor(key, rank, name, similarity, method, distance)

@@ -179,6 +179,14 @@ class SignatureDocuments:
         starts = np.searchsorted(self._signatures, signature_ids, side="left")
         return starts, np.searchsorted(self._signatures, signature_ids, side="right") - starts
 
+    def places(self, signature_ids: Ids) -> tuple[Ids, Ids]:
+        """Return for each document of each signature which of these that is, and its place."""
+        starts, counts = self.of(signature_ids)
+        behind = np.cumsum(counts)
+        total = int(behind[-1]) if len(behind) else 0
+        numbers = np.repeat(np.arange(len(counts)), counts)
+        return numbers, np.repeat(starts - behind + counts, counts) + np.arange(total)
+
 
 def columns_of(
     here: IndexState,

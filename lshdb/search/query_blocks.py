@@ -260,7 +260,7 @@ class BlockSearcher:
     ) -> Iterator[HitColumns]:
         """Yield the answers to the queries from one to another, from their candidates."""
         documents = SignatureDocuments(snapshot, candidates.ids)
-        starts, counts = documents.of(candidates.ids)
+        _, counts = documents.of(candidates.ids)
         candidates = candidates.where(counts > 0)
         if self._method == "exact":
             levels = self._exact_levels(snapshot, block, candidates, documents)
@@ -268,24 +268,21 @@ class BlockSearcher:
             candidates = candidates.where(levels >= self._threshold)
         if self._below is not None:
             candidates = candidates.where(candidates.levels < self._below)
-        starts, counts = documents.of(candidates.ids)
+        _, counts = documents.of(candidates.ids)
         n_queries = end - begin
         of_query = np.bincount(candidates.numbers - begin, counts, n_queries).astype(np.int64)
         bounds = np.searchsorted(candidates.numbers, np.arange(begin, end + 1))
         first = 0
         for last in _cut(of_query):
             part = slice(int(bounds[first]), int(bounds[last]))
-            n_of = counts[part]
-            behind = np.cumsum(n_of)
-            total = int(behind[-1]) if len(behind) else 0
-            place = np.repeat(starts[part] - behind + n_of, n_of) + np.arange(total)
-            numbers = np.repeat(candidates.numbers[part] - begin - first, n_of)
-            levels = np.repeat(candidates.levels[part], n_of)
+            candidate, place = documents.places(candidates.ids[part])
+            numbers = candidates.numbers[part][candidate] - begin - first
+            levels = candidates.levels[part][candidate]
             order = np.lexsort((-levels, numbers))
             _break_ties(order, numbers, levels, place, documents.keys)
             numbers = numbers[order]
             if self._top is not None:
-                rank = np.arange(total) - np.searchsorted(numbers, numbers)
+                rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
                 order, numbers = order[rank < self._top], numbers[rank < self._top]
             listed = np.bincount(numbers, minlength=last - first)
             yield HitColumns(

@@ -89,7 +89,7 @@ class SetTable:
         levels : ndarray of float64, shape (m,)
             O(values shared): 1 to 2 ns each in the kernel, without the interpreter's lock.
         """
-        most = len(self.sizes) + 1 if most is None else most
+        most = len(self.sizes) + 1 if most is None else min(most, len(self.sizes) + 1)
         below = math.inf if below is None else below
         counts = np.ascontiguousarray(counts, dtype=np.int64)
         triples = kernel.find_sharing(
