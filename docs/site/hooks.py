@@ -16,6 +16,7 @@ import click
 
 import lshdb
 from lshdb.cli._group import COMMANDS, cli
+from lshdb.cli._help import GROUPS
 
 __all__ = ["commands", "names", "on_page_content", "on_page_markdown"]
 
@@ -82,13 +83,16 @@ def _section(name: str, command: click.Command, group: click.Context) -> Iterato
             yield from ("```sh", *paragraph.splitlines()[1:], "```", "")
         else:
             yield from (_escaped(paragraph), "")
-    records = [param.get_help_record(context) for param in command.get_params(context)]
-    yield "| option | what |"
-    yield "|---|---|"
-    for record in records:
-        if record is not None:
-            what = _escaped(" ".join(record[1].split())).replace("|", "\\|")
-            yield f"| `{record[0].replace('|', chr(92) + '|')}` | {what} |"
+    for group in GROUPS:
+        params = [param for param in command.params if getattr(param, "group", "") == group]
+        if params:
+            yield f"### {group}"
+            yield from ("", "| option | what |", "|---|---|")
+        for param in params:
+            name, text = param.get_help_record(context) or ("", "")
+            what = _escaped(" ".join(text.split())).replace("|", "\\|")
+            yield f"| `{name.replace('|', chr(92) + '|')}` | {what} |"
+        yield ""
 
 
 def _escaped(text: str) -> str:

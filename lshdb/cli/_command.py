@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lshdb.cli._output import be_quiet, note
+from lshdb.cli._help import OUTPUT, Context, Option, option, write_help, write_short_help
+from lshdb.cli._output import be_quiet, note, say
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -40,6 +41,7 @@ __all__ = [
     "is_index",
     "is_input",
     "is_part_of_index",
+    "option",
     "options",
 ]
 
@@ -47,15 +49,41 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _VARIABLE = "LSHDB_INDEX"
 _SUFFIX = ".lshdb"
-_SECTION = "lshdb_section"
 
 
 class Command(click.Command):
-    """A command with the shared options, and with sections in its help."""
+    """A command with the shared options.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Parameters
+    ----------
+    short : str
+        Names of the options that ``-h`` shows, in that order; by default those of the command's
+        own group.
+    see : str
+        What to do next or before, a sentence of ``-h``.
+    """
+
+    context_class = Context
+
+    def __init__(self, *args: Any, short: str = "", see: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += SHARED_OPTIONS
+        self.add_help_option = False
+        self.params += [*SHARED_OPTIONS, *_HELP_OPTIONS]
+        self.short, self.see = short, see
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the arguments, the options that must be given, and the mark of the others."""
+        first, *arguments = super().collect_usage_pieces(ctx)
+        required = [
+            f"{max(param.opts, key=len)} {param.make_metavar(ctx)}"
+            for param in self.params
+            if isinstance(param, click.Option) and param.required
+        ]
+        return [*arguments, *required, first]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the whole help."""
+        write_help(self, ctx, formatter)
 
     def make_parser(self, ctx: click.Context) -> Any:  # click's class for it has had two names
         parser: Any = super().make_parser(ctx)
@@ -87,21 +115,6 @@ class Command(click.Command):
         if self.name not in ("dedup", "copy", "reindex", "pairs", "clusters"):  # they say more
             _refuse_index_later(ctx, words)
         return values, extra, order
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options section by section."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and not isinstance(param, click.Argument):
-                sections.setdefault(getattr(param, _SECTION, ""), []).append(record)
-        own = sections.pop("", [])
-        makes_index = "New index" in sections and self.params[0].name != "places"
-        sections["Conduct" if makes_index else "Options"] = own
-        order = ["Options", "Input", "New index", "Conduct"]
-        for title in sorted(sections, key=order.index):
-            with formatter.section(title):
-                formatter.write_dl(sections[title])
 
 
 class Argument(click.Argument):
@@ -150,18 +163,18 @@ def options(
 ) -> Callable[[Function], Function]:
     """Return a decorator that adds these options, except those with certain value names.
 
-    The help shows them under the title.
+    They belong to the group with this title, unless it is empty.
     """
 
     def add(function: Function) -> Function:
         before = len(getattr(function, "__click_params__", ()))
-        for option in reversed(decorators):
-            function = option(function)
+        for decorator in reversed(decorators):
+            function = decorator(function)
         params = function.__click_params__  # type: ignore[attr-defined]
         params[before:] = [param for param in params[before:] if param.name not in without]
         if title:
             for param in params[before:]:
-                setattr(param, _SECTION, title)
+                param.group = title
         return function
 
     return add
@@ -309,20 +322,41 @@ def _be_verbose(ctx: click.Context, _param: click.Parameter, is_set: bool) -> No
     ctx.call_on_close(end)
 
 
+def _show_short_help(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set and not ctx.resilient_parsing and isinstance(ctx.command, Command):
+        formatter = ctx.make_formatter()
+        write_short_help(ctx.command, ctx, formatter, ctx.command.short, ctx.command.see)
+        say(formatter.getvalue().rstrip("\n"))
+        ctx.exit()
+
+
+def _show_help(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set and not ctx.resilient_parsing:
+        say(ctx.get_help())
+        ctx.exit()
+
+
+_FLAG: dict[str, Any] = {"is_flag": True, "expose_value": False, "group": OUTPUT}
 SHARED_OPTIONS = [
-    click.Option(
-        ["-q", "--quiet"],
-        is_flag=True,
-        expose_value=False,
-        callback=be_quiet,
-        help="Write no notes and no progress to standard error, only errors and rejections.",
+    Option(
+        ["-q", "--quiet"], callback=be_quiet, help="Say nothing but errors and rejections.", **_FLAG
     ),
-    click.Option(
+    Option(
         ["-v", "--verbose"],
-        is_flag=True,
-        expose_value=False,
         callback=_be_verbose,
         help="Write the library's log to standard error.",
+        **_FLAG,
     ),
 ]
 """The options that all commands have, and the group of them."""
+
+_HELP_OPTIONS = [
+    Option(
+        ["-h", "short_help"],
+        callback=_show_short_help,
+        is_eager=True,
+        help="Show the most used options.",
+        **_FLAG,
+    ),
+    Option(["--help"], callback=_show_help, is_eager=True, help="Show all options.", **_FLAG),
+]

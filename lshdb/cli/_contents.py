@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from lshdb import Index, TransientIndex
-from lshdb.cli._command import options
+from lshdb import Index
+from lshdb.cli._command import option, options
+from lshdb.cli._help import OUTPUT
 from lshdb.cli._output import Column, RowBlock, one_by_one
+
+if TYPE_CHECKING:
+    from lshdb import TransientIndex
 
 __all__ = ["Named", "contents_options", "with_contents"]
 
@@ -32,14 +34,13 @@ class Named(NamedTuple):
 
 
 contents_options = options(
-    click.option(
-        "--with-text", is_flag=True, help="Add columns with the stored texts of the documents."
-    ),
-    click.option(
+    option("--with-text", is_flag=True, help="Add columns with the stored texts of the documents."),
+    option(
         "--with-fields",
         is_flag=True,
         help="Add columns with the kept fields of the documents, as JSON objects.",
     ),
+    title=OUTPUT,
 )
 
 

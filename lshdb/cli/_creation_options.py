@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from lshdb.arguments import Digits
-from lshdb.cli._command import options
+from lshdb.cli._command import option, options
 from lshdb.cli._words import UNIT_NAMES
 from lshdb.params.metrics import DTYPES, METRICS, SCHEMES
 from lshdb.params.options import CreateOptions
@@ -66,13 +66,13 @@ def _stop_words(place: str) -> list[str]:
 
 
 database_options = options(
-    click.option(
+    option(
         "--database",
         metavar="URL",
         help="Location of the database, if not in the index: sqlite:///PATH or "
         "postgresql+psycopg://HOST/NAME (without a password).",
     ),
-    click.option(
+    option(
         "--schema",
         metavar="NAME",
         help="Schema of the index in a Postgres database.  [default: the name of its directory]",
@@ -116,7 +116,7 @@ def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
             how["is_flag"] = True
     else:
         how["type"] = _NUMBERS.get(kind, str)
-    return click.option(*names, **how)
+    return option(*names, **how)
 
 
 creation_options = options(
@@ -129,9 +129,9 @@ def creation_options_as_before(function: Function) -> Function:
     """Add the same options for an index that is made of another, whose values are the defaults."""
     before = len(getattr(function, "__click_params__", ()))
     function = creation_options(function)
-    for option in function.__click_params__[before:]:  # type: ignore[attr-defined]
-        if option.name not in ("database", "schema"):
-            option.help = _A_DEFAULT.sub("", option.help or "")
+    for param in function.__click_params__[before:]:  # type: ignore[attr-defined]
+        if param.name not in ("database", "schema"):
+            param.help = _A_DEFAULT.sub("", param.help or "")
     return function
 
 

@@ -265,19 +265,20 @@ def committing(words: str) -> Iterator[TaskProgress]:
 
 
 def summary(result: AddResult) -> str:
-    """Describe in one line what an add did."""
-    united = f" ({result.united:,} united)" if result.united else ""
-    cut = ""
-    if result.cut:
-        cut = f"cut {counted(result.cut, 'document')} into passages; "
-        united += f", removed {result.stale:,}"
+    """Describe in one line what an add did; what did not happen is left out."""
+    counts = {
+        "added": f"{result.added:,}",
+        "replaced": f"{result.replaced:,}" + f" ({result.united:,} united)" * bool(result.united),
+        "removed": f"{result.stale:,}",
+        "unchanged": f"{result.unchanged:,}",
+        "exact copies": f"{result.copies:,}",
+        "rejected": f"{result.rejected:,}",
+    }
+    said = [f"{name} {n}" for name, n in counts.items() if n != "0" or name == "added"]
+    cut = f"cut {counted(result.cut, 'document')} into passages; " if result.cut else ""
     rate = result.documents / result.seconds if result.seconds else 0.0
-    return (
-        f"{cut}added {result.added:,}, replaced {result.replaced:,}{united}, "
-        f"unchanged {result.unchanged:,}, exact copies {result.copies:,}, "
-        f"rejected {result.rejected:,}; "
-        f"{counted(round(rate), 'passage' if result.cut else 'document')}/s; {_batches(result)}"
-    )
+    unit = counted(round(rate), "passage" if result.cut else "document")
+    return f"{cut}{', '.join(said)}; {unit}/s; {_batches(result)}"
 
 
 _MANY_SHORT = 100

@@ -21,6 +21,7 @@ import click
 from lshdb.arrays import load_numpy
 from lshdb.cli._command import SHARED_OPTIONS, is_index
 from lshdb.cli._errors import errors_as_messages
+from lshdb.cli._help import Context
 from lshdb.cli._output import say
 
 if TYPE_CHECKING:
@@ -28,50 +29,72 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "run"]
 
-COMMANDS = {
-    "init": "Make an empty index.",
-    "tune": "Show which threshold to take, and what it finds and costs.",
-    "add": "Add documents.",
-    "remove": "Remove documents by key.",
-    "expire": "Remove documents not seen for long.",
-    "query": "Find the documents most similar to a text or a key.",
-    "pairs": "List all near-duplicate pairs.",
-    "clusters": "List groups of near-duplicates.",
-    "dedup": "Decide which documents to keep, or write files anew.",
-    "neighbors": "List for every document its most similar ones.",
-    "join": "List near-duplicate pairs across two indexes.",
-    "recall": "Measure which share of the pairs is found.",
-    "explain": "Explain how similar two documents are, and why.",
-    "report": "Write pages of HTML that show what is there.",
-    "plot": "Draw an index as a picture.",
-    "contract": "Fold a graph by the clusters of its nodes.",
-    "show": "Show a document with everything stored about it.",
-    "stats": "Show parameters, counts and sizes.",
-    "batches": "List what was added and when.",
-    "cursors": "List how far each reader of new pairs has come.",
-    "serve": "Show an index in a browser, and answer over HTTP.",
-    "sql": "Run a SELECT of your own, read-only.",
-    "check": "Compare everything on disk with what was written.",
-    "compact": "Free the space of removed documents.",
-    "reband": "Change threshold, recall or bands.",
-    "copy": "Copy an index while others write to it.",
-    "merge": "Copy the documents of other indexes into one.",
-    "reindex": "Make another index from the stored texts.",
-    "export": "Write an index to files in open formats.",
-    "import": "Make an index from an export.",
-    "upgrade": "Bring the schema of an older index up to date.",
-    "spark": "Ask about files or a dataset on Apache Spark.",
-    "demo": "Index Python's standard library and show what is alike.",
-    "guide": "Show a page of the documentation.",
+GROUPS = {
+    "Start": {
+        "add": "Add documents to an index; make it if there is none.",
+        "query": "Find the documents most similar to a text or a key.",
+        "pairs": "List all near-duplicate pairs.",
+        "clusters": "List groups of near-duplicates.",
+        "dedup": "Decide which documents to keep, or write files anew.",
+        "demo": "Try it on Python's standard library.",
+    },
+    "Understand": {
+        "explain": "Explain how similar two documents are, and why.",
+        "show": "Show a document with everything stored about it.",
+        "stats": "Show parameters, counts and sizes.",
+        "recall": "Measure which share of the pairs is found.",
+        "tune": "Show which threshold to take, what it finds and what it costs.",
+        "report": "Write pages to open in a browser.",
+        "serve": "Show an index in a browser, and answer over HTTP.",
+        "plot": "Draw an index as a picture.",
+        "guide": "Read a page of the documentation.",
+    },
+    "Every night": {
+        "cursors": "List how far each reader of new pairs has come.",
+        "batches": "List what was added and when.",
+        "expire": "Remove documents that have not been seen for long.",
+        "remove": "Remove documents by key.",
+        "check": "Compare everything on disk with what was written.",
+        "compact": "Free the space of removed documents.",
+    },
+    "Move and change": {
+        "copy": "Copy an index while others write to it.",
+        "merge": "Copy the documents of other indexes into one.",
+        "join": "List near-duplicate pairs across two indexes.",
+        "export": "Write an index to files in open formats.",
+        "import": "Make an index from an export.",
+        "reindex": "Make another index from the stored texts.",
+        "reband": "Change threshold, recall or bands.",
+        "upgrade": "Bring an older index up to date.",
+    },
+    "Special": {
+        "sql": "Run a SELECT of your own.",
+        "neighbors": "List for every document its most similar ones.",
+        "contract": "Fold a graph by the clusters of its nodes.",
+        "init": "Make an empty index.",
+        "spark": "Ask about a dataset on Apache Spark.",
+    },
 }
-"""Every command with its one line of help, in the order in which help lists them.
+"""Every command with its one line of help, in the groups and the order in which help lists them.
 
 The module of the same name holds it. The line stands here, so that ``lshdb --help`` imports none.
 """
 
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
+"""Every command with its line."""
+
+_BEGIN = {
+    "lshdb demo": "see it work",
+    "lshdb dedup data/ --output clean/": "clean a dataset, without an index",
+    "lshdb add news.lshdb news.jsonl": "make an index, or add to it",
+    "lshdb pairs news.lshdb": "list what is alike in it",
+}
+"""Commands to begin with, and what they do."""
+
+_BEGIN_COLUMNS = 36
 
 _MEANT = {
-    "help": "lshdb --help, lshdb COMMAND --help or lshdb guide", "version": "lshdb --version",
+    "version": "lshdb --version",
     "man": "guide", "docs": "guide",
     "create": "init or add", "new": "init or add", "make": "init or add", "build": "add",
     "index": "add", "insert": "add", "load": "add", "ingest": "add", "update": "add",
@@ -99,12 +122,23 @@ _WITHOUT_ARRAYS = {"query"}
 class LazyGroup(click.Group):
     """Commands that are imported by name; every error they raise becomes a message."""
 
+    context_class = Context
+
     importing: Callable[[], AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
     """Gives the context in which a command's module is imported."""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write all commands in their groups."""
+        formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS]")
+        self.format_help_text(ctx, formatter)
+        names = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{names}}", line) for name, line in commands.items()])
+        with formatter.section("Begin with"):
+            formatter.write_dl(list(_BEGIN.items()), col_max=_BEGIN_COLUMNS)
+        click.Command.format_options(self, ctx, formatter)
+        self.format_epilog(ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -121,6 +155,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "help" and not ctx.resilient_parsing:
+            if not args[1:] or args[1].startswith("-"):
+                say(ctx.get_help())
+                ctx.exit()
+            args = [args[1], "--help"]
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
@@ -179,10 +218,11 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool)
     cls=LazyGroup,
     params=[*SHARED_OPTIONS],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="LSHDB_INDEX in the environment names the index where INDEX is left out; see lshdb "
-    "guide output. Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some "
-    "input was rejected, 6 done but recall is lower than promised, 130 stopped by Ctrl-C, 141 the "
-    "reader of the output closed it, 143 stopped by SIGTERM.",
+    epilog="lshdb COMMAND -h shows the most used options of a command, and --help all. "
+    "LSHDB_INDEX in the environment names the index where INDEX is left out. Exit codes: 0 done, "
+    "1 refused, 2 mistyped, 3 locked, 4 damaged, 5 done but some input was rejected, 6 done but "
+    "recall is lower than promised, 130 stopped by Ctrl-C, 141 the reader of the output closed "
+    "it, 143 stopped by SIGTERM; see lshdb guide output.",
 )
 @click.option(
     "-V",
@@ -191,7 +231,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool)
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version and whether the compiled kernel is in use.",
+    help="Show the version, and whether the compiled kernel is in use.",
 )
 def cli() -> None:
     """Keep a near-duplicate index on disk: add documents, find the similar ones."""

@@ -18,7 +18,8 @@ import click
 
 from lshdb import Index, ReadOnlyError
 from lshdb.arguments import MEASURES
-from lshdb.cli._command import Command, complete_files, index_argument, options
+from lshdb.cli._command import Command, complete_files, index_argument, option, options
+from lshdb.cli._help import OUTPUT
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import counted, loss_in_words
 from lshdb.documents.document import MAX_DOCUMENT_BYTES
@@ -50,7 +51,8 @@ __all__ = [
     "max_bucket_option",
     "memory_option",
     "new_pairs_options",
-    "page_or_listing_options",
+    "page_or_record_options",
+    "record_options",
     "require_body",
     "search_options",
     "seconds",
@@ -79,33 +81,43 @@ def format_option(text: str) -> Callable[[Function], Function]:
     """Return the option for an output format, and its short form for JSON Lines."""
     return options(
         # Eager: the file's name is looked at with it.
-        click.option(
-            "--format", "output_format", type=click.Choice(FORMATS), is_eager=True, help=text
+        option(
+            "--format",
+            "output_format",
+            type=click.Choice(FORMATS),
+            metavar="FORMAT",
+            is_eager=True,
+            help=text,
         ),
-        click.option(
+        option(
             "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
         ),
+        title=OUTPUT,
     )
 
 
 def _listing(
-    *names: str, help: str, formats: Sequence[str] = FORMATS, listed: str = ""
+    *names: str,
+    help: str,
+    formats: Sequence[str] = FORMATS,
+    default: str = "table on a terminal, and tsv elsewhere",
+    listed: str = "the output",
 ) -> Callable[[Function], Function]:
     """Return the options for a listing that the option of these names writes to a file."""
     return options(
         format_option(
-            f"Output format{listed}; parquet needs the extra lshdb[parquet]. A "
-            "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
-            f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
+            f"Format of {listed}: {{choices}}. parquet needs the extra lshdb[parquet]. A "
+            "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: as the "
+            f"name of {names[-1]} says; else {default}]"
         ),
-        click.option(
+        option(
             "--header",
             is_flag=True,
             expose_value=False,
             callback=write_header,
             help="Begin tsv with a line of names.",
         ),
-        click.option(
+        option(
             *names,
             metavar="FILE",
             expose_value=False,
@@ -113,58 +125,66 @@ def _listing(
             shell_complete=complete_files,
             help=help,
         ),
+        title=OUTPUT,
     )
 
 
 listing_options = _listing(
     "-o",
     "--output",
-    help="Write to FILE, which is replaced when all is written; - is standard output.",
+    help="Write to FILE, which is replaced once all is written; - is standard output.",
 )
 new_pairs_options = _listing(
     "-o",
     "--output",
-    help="Write the pairs, or without --pairs the summary, to FILE, which is replaced when all is "
+    help="Write the pairs, or without --pairs the summary, to FILE, which is replaced once all is "
     "written; - is standard output.",
-    listed=" of the pairs or, without --pairs, of the summary, which is otherwise a line on "
-    "standard error",
+    listed="the pairs, or without --pairs of the summary, otherwise a line on standard error",
 )
 decisions_options = _listing(
     "--decisions",
-    help="Write the list of decisions to FILE, which is replaced when all is written.  "
+    help="Write the list of decisions to FILE, which is replaced once all is written.  "
     "[default: standard output, or no list where files are written]",
 )
-page_or_listing_options = _listing(
+record_options = _listing(
     "-o",
     "--output",
-    help="Write to FILE, which is replaced when all is written; - is standard output. A name "
+    help="Write to FILE, which is replaced once all is written; - is standard output.",
+    default="table",
+)
+page_or_record_options = _listing(
+    "-o",
+    "--output",
+    help="Write to FILE, which is replaced once all is written; - is standard output. A name "
     "that ends in .html is that of a page.",
     formats=(*FORMATS, "html"),
+    default="table",
 )
 
 
 def conflict_option(*more: str, text: str = "") -> Callable[[Function], Function]:
     """Return the option for keys that exist; with more ways than usual, and what those do."""
-    return click.option(
+    return option(
         "--on-conflict",
         type=click.Choice(["replace", "skip", "error", *more]),
+        metavar="WHAT",
         default="replace",
         show_default=True,
-        help=f"What to do if a key exists with another text.{text}",
+        help=f"If a key comes with another text: {{choices}}.{text}",
     )
 
 
-workers_option = click.option(
+workers_option = option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
     help="Threads that sign and compare.  [default: one per core]",
 )
-lock_option = click.option(
+lock_option = option(
     "--lock-timeout",
     type=seconds,
     metavar="SECONDS",
-    default=60.0,
+    default=60,
     show_default=True,
     help="How long to wait while another process writes to the index.",
 )
@@ -179,7 +199,7 @@ def _max_bucket(value: str) -> int | str:
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
     """Return the option for the largest bucket whose pairs are all compared."""
-    return click.option("--max-bucket", type=_max_bucket, metavar="M|none", help=text)
+    return option("--max-bucket", type=_max_bucket, metavar="M|none", help=text)
 
 
 def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> int:
@@ -188,14 +208,14 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> in
     return int(mebibytes * 2**20)
 
 
-memory_option = click.option(
+memory_option = option(
     "--memory",
     type=float,
     callback=_bytes,
     default=256,
     show_default=True,
     metavar="MIB",
-    help="Memory for pairs and texts under verification.",
+    help="Memory for comparing pairs and texts.",
 )
 
 
@@ -206,56 +226,60 @@ def _batch(value: str) -> int | str:
         return value  # the library knows the other forms
 
 
-def since_option(text: str, *names: str) -> Callable[[Function], Function]:
+def since_option(text: str, *names: str, default: str = "") -> Callable[[Function], Function]:
     """Return the option for what counts as new; the help of the option begins with the text."""
-    return click.option(
+    return option(
         *(names or ("--since",)),
         type=_batch,
         metavar="WHEN",
         help=f"{text} WHEN is a batch's number; last, the last add that changed something, with "
         "the other adds of its night; @NAME, what that cursor has not seen; a date (2026-01-31); "
-        "or a time ago (8h, 7d).",
+        f"or a time ago (8h, 7d).{default}",
     )
 
 
-_threshold_option = click.option(
+_threshold_option = option(
     "--threshold",
     type=float,
     metavar="T",
-    help="Lowest similarity, or largest distance.  [default: the index's]",
+    help="Lowest similarity, or largest distance, that counts.  [default: the index's]",
 )
 search_options = options(
     _threshold_option,
-    click.option(
+    option(
         "--verify",
         type=click.Choice(["none", "signature", "exact"]),
-        help="How to check candidates.  [default: exact if texts or vectors are stored, else "
-        "signature; none if the signatures are on another host]",
+        metavar="HOW",
+        help="How to check candidates: {choices}.  [default: exact if texts or vectors are "
+        "stored, else signature; none if the signatures are on another host]",
     ),
 )
-measure_option = click.option(
+measure_option = option(
     "--measure",
     type=click.Choice(list(MEASURES)),
+    metavar="WHAT",
     default="similarity",
     show_default=True,
-    help="With containment, list what contains a text, and which share: of the shingles of the "
-    "query, or of the first document of a pair, how many the other document has. All texts are "
-    "compared, and none is missed.",
+    help="What to measure: {choices}. Containment lists what contains a text, and which share: of "
+    "the shingles of the query, or of the first document of a pair, how many the other document "
+    "has. All texts are compared, and none is missed.",
 )
-below_option = click.option(
+below_option = option(
     "--below",
     type=float,
     metavar="S",
-    help="List only what is less similar than S, or for a distance farther than S: close, but "
-    "not a copy. Not with --verify none.",
+    help="List only what is less similar than S, or farther than S for a distance: close, but not "
+    "a copy. Not with --verify none.",
 )
-linkage_option = click.option(
+linkage_option = option(
     "--linkage",
     type=click.Choice(["component", "representative"]),
+    metavar="WHAT",
     default="component",
     show_default=True,
-    help="component keeps chains of similar documents together; representative cuts them so "
-    "that every member is similar to the document that names the cluster.",
+    help="What makes a cluster: {choices}. component keeps chains of similar documents together; "
+    "representative cuts them, so that every member is similar to the document that names the "
+    "cluster.",
 )
 
 
@@ -278,37 +302,40 @@ def _fields_named(
 
 
 agreement_options = options(
-    click.option(
+    option(
         "--agree",
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
-        help="Leave out pairs of which one of these kept fields is there on both sides and "
-        "differs. Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
+        help="Skip a pair if both documents have one of these kept fields and the values differ. "
+        "Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
     ),
-    click.option(
+    option(
         "--differ",
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
-        help="Only pairs of which one of these kept fields is there on both sides and differs.",
+        help="List only pairs of which both documents have one of these kept fields and the "
+        "values differ.",
     ),
 )
 linking_options = options(
     _threshold_option,
-    click.option(
+    option(
         "--verify",
         type=click.Choice(["signature", "exact"]),
-        help="How to verify pairs. A method other than the last one finds all pairs again.  "
+        metavar="HOW",
+        help="How to verify pairs: {choices}. Another method than the last one finds all pairs "
+        "again.  "
         "[default: as before; exact where texts are stored]",
     ),
     max_bucket_option(
-        "Join the documents of larger buckets through leaders instead of comparing all their "
-        "pairs; none compares all. The value holds until you give another, which finds all "
-        "pairs again.  [default: as before; 1000]"
+        "In buckets of more than M documents, join through leaders instead of comparing all "
+        "pairs; none compares all. The value stays in force until you give another, which finds "
+        "all pairs again.  [default: as before; 1000]"
     ),
     memory_option,
-    click.option(
+    option(
         "--no-update",
         is_flag=True,
         help="Answer from the pairs found before, and write nothing.",
@@ -417,7 +444,7 @@ def _vector(value: str) -> Any:
 
 def vector_option(purpose: str) -> Callable[[Function], Function]:
     """Return the option that takes a vector, bits or weights."""
-    return click.option(
+    return option(
         "--vector",
         type=_vector,
         metavar="VALUE",
@@ -455,75 +482,76 @@ def _delimiter(value: str) -> str:
     return "\t" if value in ("tab", "\\t") else value
 
 
-document_limit_option = click.option(
+document_limit_option = option(
     "--max-document-bytes",
     type=click.IntRange(min=1),
     default=MAX_DOCUMENT_BYTES,
     show_default=True,
     metavar="N",
-    help="Largest line, CSV record, text file or row, decompressed. A larger one is rejected "
-    "and never held in memory.",
+    help="Reject a line, record, text file or row of more than N bytes, decompressed. It is never "
+    "held in memory.",
 )
 input_options = options(
-    click.option(
+    option(
         "--key-field",
         metavar="NAME",
-        help="Field, column or array of an .npz that holds a document's key.  [default: id]",
+        help="Field that names a document: a column, or an array of an .npz.  [default: id]",
     ),
-    click.option(
+    option(
         "--text-field",
         multiple=True,
         metavar="NAME",
-        help="Field or column that holds its text, or its weights. Given several times, the texts "
-        "are joined in that order, with a blank line between.  [default: text; for "
-        "weighted-jaccard weights if there is no text]",
+        help="Field to compare. Give it again to join several, with a blank line between.  "
+        "[default: text; weights for weighted-jaccard if there is no text]",
     ),
-    click.option(
+    option(
         "--vector-field",
         metavar="NAME",
-        help="Field, column or array of an .npz that holds its vector or bits.  [default: vector; "
-        "in an .npz the only two-dimensional array]",
+        help="Field that holds vectors or bits.  [default: vector; in an .npz its only "
+        "two-dimensional array]",
     ),
-    click.option(
+    option(
         "--row-keys",
         is_flag=True,
-        help="Make keys of the path and the number of the line, row or record, as news.csv:17, for "
-        "records without keys of their own.",
+        help="Name records by file and line, as news.csv:17, instead of by a field.",
     ),
-    click.option(
+    option(
         "--keys",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
-        help="Keys for the rows of one .npy, .npz, Parquet or Arrow file: one per line as TSV has "
-        "it, with a backslash as \\\\; a .jsonl of strings or of objects with key; or a .npy.  "
-        "[default: row numbers from 0, after the file's name if there are several files]",
+        help="File with the keys of the rows of one .npy, .npz, Parquet or Arrow file. It has one "
+        "key per line, as TSV has it, with a backslash as \\\\; or it is a .jsonl of strings or "
+        "of objects with key, or a .npy.  [default: row numbers from 0, after the file's name if "
+        "there are several files]",
     ),
-    click.option(
+    option(
         "--input",
         "input_format",
         type=click.Choice(INPUT_FORMATS),
+        metavar="FORMAT",
         default="auto",
         show_default=True,
-        help="Input format; auto goes by file names. text reads each file as one text, whatever "
-        "it looks like. urls reads lists of URLs, one per line; each host is a document.",
+        help="Format of the input: {choices}. auto goes by file names. text reads each file as "
+        "one text, whatever it looks like. urls reads lists of URLs, one per line; each host is a "
+        "document.",
     ),
-    click.option(
+    option(
         "--delimiter",
         type=_delimiter,
         metavar="CHAR",
-        help="Character between the cells of CSV: ';', '|', tab.  [default: ,]",
+        help="Character between the cells of CSV, such as ';', '|' or tab.  [default: ,]",
     ),
-    click.option(
+    option(
         "--quote",
         metavar="CHAR|none",
-        help="Character that quotes the cells of CSV and TSV, or none.  [default: double quotes in "
+        help="Character that quotes cells of CSV and TSV, or none.  [default: double quotes in "
         "CSV; none in TSV, unless the file shows double quotes]",
     ),
-    click.option(
+    option(
         "--encoding",
         metavar="NAME",
-        help="Encoding of texts, CSV, TSV and JSON Lines: latin-1, cp1252, utf-16.  [default: "
-        "UTF-8, or UTF-16 or UTF-32 if the file begins with its byte order mark]",
+        help="Encoding of texts, CSV, TSV and JSON Lines, such as latin-1, cp1252 or utf-16.  "
+        "[default: UTF-8, or UTF-16 or UTF-32 if the file begins with its byte order mark]",
     ),
     document_limit_option,
     title="Input",
@@ -537,53 +565,53 @@ READING = (
 FOLDERS = ("hidden", "gitignore", "include", "exclude", "relative", "strip_prefix")
 """Arguments of ``read_documents`` that :func:`folder_options` adds."""
 folder_options = options(
-    click.option(
+    option(
         "--hidden",
         is_flag=True,
-        help="In folders: also read files and folders whose names begin with a dot.",
+        help="Also read hidden files and folders, whose names begin with a dot.",
     ),
-    click.option(
+    option(
         "--no-gitignore",
         "gitignore",
         flag_value=False,
         is_flag=True,
         default=True,
-        help="In folders: also read what .gitignore files name.",
+        help="Also read files that a .gitignore leaves out.",
     ),
-    click.option(
+    option(
         "--include",
         multiple=True,
         metavar="GLOB",
-        help="In folders and patterns: read only files that match, as in a .gitignore: '*.py', "
-        "'src/'. May be given several times.",
+        help="In folders and patterns, read only files that match GLOB, written as in a "
+        ".gitignore: '*.py', 'src/'. Give it again for several.",
     ),
-    click.option(
+    option(
         "--exclude",
         multiple=True,
         metavar="GLOB",
-        help="In folders and patterns: leave out files and folders that match. May be given "
-        "several times.",
+        help="In folders and patterns, leave out files and folders that match GLOB. Give it again "
+        "for several.",
     ),
-    click.option(
+    option(
         "--relative",
         is_flag=True,
-        help="Make keys of paths relative to the folder given.  [default: as given]",
+        help="Name files by their paths inside the folder, not by the paths as you gave them.",
     ),
-    click.option(
+    option(
         "--strip-prefix",
         metavar="PREFIX",
-        help="Take these first components off keys of paths.",
+        help="Take these leading folders off keys of paths.",
     ),
     title="Input",
 )
 keep_fields_option = options(
-    click.option(
+    option(
         "--keep-fields",
         multiple=True,
         callback=_separated,
         metavar="NAME,...",
-        help="Fields or columns that are stored with the document, for SQL, listings and "
-        "--agree; they do not count for the similarity.",
+        help="Store these fields, too, for SQL, listings and --agree. They do not count for the "
+        "similarity.",
     ),
     title="Input",
 )

@@ -344,18 +344,20 @@ def print_record(
 ) -> None:
     """Write one record: two columns of names and values, an object in JSON, a row in Parquet.
 
+    People read a record, also by ``less`` or in a log; programs ask for a format.
+
     Parameters
     ----------
     fields : mapping
         Values by name. A list takes one row an item, except in JSON.
     output_format : str or None
-        As for :func:`print_listing`.
+        One of ``FORMATS``; None for a table, wherever it goes.
     shown : mapping, optional
         What a table shows instead of a value. Line feeds are kept; an empty text hides the field.
     below : callable, optional
         Given whether the output understands colours, it returns lines to show below a table.
     """
-    output_format = chosen_format(output_format)
+    output_format = chosen_format(output_format, elsewhere="table")
     if output_format in ("jsonl", "json"):
         with _to_file():
             _write_all(_jsonl(list(fields), [list(fields.values())]))
@@ -431,17 +433,17 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
         yield put
 
 
-def chosen_format(name: str | None) -> str:
+def chosen_format(name: str | None, *, elsewhere: str = "tsv") -> str:
     """Return the format asked for.
 
-    By default the format of the name of ``--output``, a table on a terminal, and TSV elsewhere.
+    By default that of the name of ``--output``, a table on a terminal, and another one elsewhere.
     """
     if name is not None:
         return name
     path = _asked_for(_TO)
     if path is not None:
         return _FORMAT_OF_ENDING.get(_endings(path)[0], "tsv")
-    return "table" if is_terminal(sys.stdout) else "tsv"
+    return "table" if is_terminal(sys.stdout) else elsewhere
 
 
 def is_terminal(stream: IO[str] | None) -> bool:

@@ -23,6 +23,7 @@ import click
 
 from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
+from lshdb.cli._command import option
 from lshdb.cli._output import complain, lines_of, print_bytes
 
 __all__ = ["RejectionNotes", "rejects_file", "rejects_option"]
@@ -145,11 +146,11 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-rejects_option = click.option(
+rejects_option = option(
     "--rejects",
     type=click.Path(dir_okay=False, allow_dash=True),
     metavar="FILE",
     callback=lines_of("jsonl"),
-    help="Write every rejection to FILE, or - for standard output, as JSON Lines with source "
-    "and reason.  [default: the first ten of each kind go to standard error]",
+    help="Write all that was not accepted to FILE, as JSON Lines with source and reason; - is "
+    "standard output.  [default: the first ten of each kind go to standard error]",
 )

@@ -59,12 +59,7 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
 def _usage(ctx: click.Context) -> str:
     """Return the arguments of a command, as its help begins, and the options that it needs."""
     pieces = [piece for piece in ctx.command.collect_usage_pieces(ctx) if piece != "[OPTIONS]"]
-    needed = [
-        f"{param.opts[0]} {param.metavar}"
-        for param in ctx.command.params
-        if isinstance(param, click.Option) and param.required
-    ]
-    return " ".join([ctx.command_path, *pieces, *needed])
+    return " ".join([ctx.command_path, *pieces])
 
 
 def _options_like(ctx: click.Context, short: str) -> str:

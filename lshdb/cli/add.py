@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ import click
 from lshdb import AddResult, InputError
 from lshdb.arguments import OnConflictOfAdd, check_name
 from lshdb.cli._cells import harmless
-from lshdb.cli._command import Argument, complete_files
+from lshdb.cli._command import Argument, complete_files, option
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import (
     add_watched,
@@ -56,7 +57,12 @@ __all__ = ["command"]
 _SOURCE_WIDTH = 200
 
 
-@click.command("add", cls=Command)
+@click.command(
+    "add",
+    cls=Command,
+    short="key-field text-field row-keys keep-fields metric threshold recall night pairs rejects",
+    see="Then: lshdb pairs INDEX.",
+)
 @index_argument
 @click.argument(
     "paths",
@@ -71,23 +77,24 @@ _SOURCE_WIDTH = 200
 @folder_options
 @keep_fields_option
 @conflict_option(
-    "unite", text=" unite, for units url and url-host, keeps a host's URLs and adds the new ones."
+    "unite",
+    text=" unite, for units url and url-host, keeps the URLs of a host and adds the new ones.",
 )
-@click.option(
+@option(
     "--max-errors",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Stop when more than N inputs are rejected.  [default: never]",
+    help="Stop once more than N inputs are rejected.  [default: never]",
 )
 @rejects_option
-@click.option(
+@option(
     "--night",
     default="",
     metavar="NAME",
-    help="A name for several adds that count as one for --since last: the feeds of a night.",
+    help="Count all adds with this name as one for --since last, as the feeds of a night.",
 )
 @since_option(
-    "When all is added, list the pairs with a document that came in since then, as lshdb pairs "
+    "When all is added, list the pairs with a document that came in since WHEN, as lshdb pairs "
     "--since does.",
     "--pairs",
     "since",
@@ -116,7 +123,7 @@ def command(
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """Add documents to INDEX; make it if it does not exist.
+    """Add documents of files, folders, URLs or standard input to INDEX; make it if there is none.
 
     PATH is a file, a folder, a pattern in quotes, a URL (s3://, https://, with lshdb[remote]), or -
     for standard input (JSON Lines). Files are JSON, JSON Lines, CSV or TSV by extension (also .gz,
@@ -128,7 +135,7 @@ def command(
     Left out of folders, and counted: hidden files, what .gitignore files name, binary files, links
     to files of the same folder, and folders such as .git and node_modules.
 
-    The options from --metric on are those of lshdb init. They set the parameters of a new index; an
+    The options of New index are those of lshdb init. They set the parameters of a new index; an
     existing index must have been made with the same values. An index of vectors or bits takes its
     dimension from the input and chooses its bands for a sample of it.
 
@@ -207,15 +214,25 @@ def command(
         if since is not None:
             from lshdb.cli.pairs import list_new_pairs
 
-            note(summary(result))
+            note(_line(result, paths, night))
             list_new_pairs(index, since, output_format, advance=advance, lock_timeout=lock_timeout)
     if since is None:
         if output_format is None and named_place() is None:
-            note(summary(result))
+            note(_line(result, paths, night))
         else:
             print_record(_fields(result), output_format)
     if result.rejected:
         ctx.exit(REJECTED)
+
+
+def _line(result: AddResult, paths: Sequence[str], night: str) -> str:
+    """Return what an add did, and of which input; a log also has the time and the night."""
+    first = "standard input" if paths[0] == "-" else harmless(paths[0])
+    source = first if len(paths) == 1 else f"{first} and {len(paths) - 1:,} more"
+    when = (
+        "" if is_terminal(sys.stderr) else f"{time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime())} "
+    )
+    return f"{when}{source}: {summary(result)}" + (f"; night {night}" if night else "")
 
 
 def _fields(result: AddResult) -> dict[str, Any]:

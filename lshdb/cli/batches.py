@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lshdb import Index
 from lshdb.cli._options import Command, index_argument, listing_options
 from lshdb.cli._output import Column, chosen_format, note, print_listing
+
+if TYPE_CHECKING:
+    from lshdb.storage.tables.records import StoredBatch
 
 __all__ = ["command"]
 
@@ -36,31 +40,39 @@ IN_TABLE = (
     Column("n_copies", "number", "copies"),
     Column("n_rejected", "number", "rejected"),
     Column("n_removed", "number", "removed"),
+    Column("has_ended", "number", "done"),
+    Column("night"),
     Column("source"),
 )
-"""A table leaves out two columns for lack of room: when a batch began, and its add. A note below
-it names the adds that have not ended."""
+"""A table leaves out when a batch began and its add, for lack of room, and counts that are 0 in all
+rows. A note below it names the adds that have not ended."""
 
 
 @click.command("batches", cls=Command)
 @index_argument
 @listing_options
 def command(index_path: str, *, output_format: str | None) -> None:
-    """List the batches of INDEX, oldest first. An add is one or more.
+    """List the batches of INDEX, oldest first.
 
-    has_ended is false for the batches of an add that was interrupted or is still running.
+    An add is one batch or more. has_ended is false for the batches of an add that was interrupted
+    or is still running.
+
+    \b
+    lshdb batches news.lshdb
+    lshdb batches news.lshdb --json
+    lshdb batches news.lshdb -o batches.csv
     """
     with Index.open(index_path) as index:
         batches = index.batches()
     if chosen_format(output_format) == "table":
-        rows = (
-            tuple(
-                getattr(batch, name)[:16] if name == "finished_at" else getattr(batch, name)
-                for name, *_ in IN_TABLE
-            )
-            for batch in batches
-        )
-        print_listing(IN_TABLE, rows, "table", empty="nothing was added yet")
+        columns = [
+            column
+            for column in IN_TABLE
+            if column.name in ("n_added", "night")
+            or any(getattr(batch, column.name) != 0 for batch in batches)
+        ]
+        rows = (tuple(_cell(batch, column.name) for column in columns) for batch in batches)
+        print_listing(columns, rows, "table", empty="nothing was added yet")
         for add_id, of_add in itertools.groupby(batches, key=lambda batch: batch.add_id):
             ids = [batch.batch_id for batch in of_add if not batch.has_ended]
             if ids:
@@ -70,3 +82,11 @@ def command(index_path: str, *, output_format: str | None) -> None:
         columns = [Column(name) for name in NAMES]
         rows = (tuple(getattr(batch, name) for name in NAMES) for batch in batches)
         print_listing(columns, rows, output_format)
+
+
+def _cell(batch: StoredBatch, name: str) -> Any:
+    """Return a value as a table shows it."""
+    value = getattr(batch, name)
+    if name == "has_ended":
+        return "yes" if value else "no"
+    return value[:16] if name == "finished_at" else value

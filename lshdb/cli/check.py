@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lshdb import Index
+from lshdb.cli._command import option
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
@@ -34,21 +35,21 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 
 @click.command("check", cls=Command)
 @index_argument
-@click.option(
+@option(
     "--quick",
     is_flag=True,
     help="Check only headers and counts: read no signature row, posting or text.",
 )
-@click.option(
+@option(
     "--repair",
     is_flag=True,
     help="If anything is damaged, rebuild INDEX from all that can be proved; other documents go "
     "into a file beside it. Needs space for a second index.",
 )
-@click.option(
+@option(
     "--mend-times",
     is_flag=True,
-    help="Instead of checking: date what a clock that was ahead has dated later than now.",
+    help="Check nothing, but date anew what a clock that was ahead has dated later than now.",
 )
 @lock_option
 @listing_options
@@ -63,11 +64,16 @@ def command(
     lock_timeout: float,
     output_format: str | None,
 ) -> None:
-    """Read all of INDEX and list everything that is not as it was written.
+    """Read all of INDEX, and list everything that is not as it was written.
 
     Each finding says what is damaged, where, which documents are affected, and what to do. The exit
     code is 4 if there are findings; with --repair, if a document was lost. Without --repair nothing
     is changed, and writers need not wait.
+
+    \b
+    lshdb check news.lshdb
+    lshdb check news.lshdb --quick
+    lshdb check news.lshdb --repair
     """
     if quick and repair:
         raise click.UsageError("--repair checks everything; leave out --quick")

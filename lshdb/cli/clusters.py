@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb.arguments import Linkage
+from lshdb.cli._command import option
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._index_or_files import file_options, index_or_files, opened_index
 from lshdb.cli._long_work import prompt_interrupts
@@ -31,13 +32,23 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 NAMED = (Named("key", "text", "fields"),)
 
 
-@click.command("clusters", cls=Command)
+@click.command(
+    "clusters",
+    cls=Command,
+    short="min-size threshold linkage since advance agree text-field "
+    "row-keys no-update with-text json output",
+)
 @index_or_files
-@click.option(
-    "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."
+@option(
+    "--min-size",
+    type=int,
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="List only clusters of at least N documents.",
 )
 @linkage_option
-@since_option("List only clusters with a document that came in since then.")
+@since_option("List only clusters with a document that came in since WHEN.")
 @advance_option
 @agreement_options
 @linking_options
@@ -78,6 +89,7 @@ def command(
     lshdb clusters news.jsonl
     lshdb clusters news.lshdb
     lshdb clusters news.lshdb --threshold 0.9 --min-size 5 --format jsonl
+    lshdb clusters news.lshdb --since last --with-text
     """
     linking = {name: options.pop(name) for name in LINKING}
     with (

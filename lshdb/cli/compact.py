@@ -22,6 +22,9 @@ def command(index_path: str, *, lock_timeout: float) -> None:
     Documents, clusters and every answer stay the same. 'lshdb stats' shows how much space this
     frees. Others may read meanwhile. It needs space for a second copy of the index. If it is killed
     at any moment, the index is as before or as after: run it again.
+
+    \b
+    lshdb compact news.lshdb
     """
     with (
         Index.open(index_path) as index,

@@ -11,7 +11,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Linkage
-from lshdb.cli._command import complete_files
+from lshdb.cli._command import complete_files, option
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -30,21 +30,25 @@ __all__ = ["command"]
 COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 
 
-@click.command("contract", cls=Command)
+@click.command(
+    "contract",
+    cls=Command,
+    short="repeat drop-loops mapping linkage threshold max-bucket no-update json output",
+)
 @index_argument
 @click.argument("edges", metavar="EDGES", shell_complete=complete_files)
-@click.option(
+@option(
     "--repeat",
     is_flag=True,
-    help="Fold until nothing changes: after each round, take the links of each host as its "
-    "document, and merge hosts that have become alike. For an index of --unit token --k 1.",
+    help="Fold until nothing changes, for an index of --unit token --k 1. After each round, the "
+    "links of each host are its document, and hosts that have become alike are merged.",
 )
-@click.option("--drop-loops", is_flag=True, help="Leave out links of a node to itself.")
-@click.option(
+@option("--drop-loops", is_flag=True, help="Leave out links of a node to itself.")
+@option(
     "--mapping",
     metavar="FILE",
     callback=lines_of("tsv"),
-    help="Write each replaced node and its final replacement to this file.",
+    help="Write each replaced node and its replacement to this file.",
 )
 @linkage_option
 @linking_options

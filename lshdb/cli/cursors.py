@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from lshdb import Index, TransientIndex
+from lshdb.cli._command import option
 from lshdb.cli._delivery import output_delivered
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, note, print_listing
@@ -33,13 +34,13 @@ BEGINNING = "start"
 @click.command("cursors", cls=Command)
 @index_argument
 @click.argument("name", required=False)
-@click.option(
+@option(
     "--set",
     "position",
     metavar="BATCH",
-    help="Set the cursor NAME to this batch, the newest that it has seen: a number, start or now.",
+    help="Set the cursor NAME to the newest batch that it has seen: a number, start or now.",
 )
-@click.option("--remove", is_flag=True, help="Remove the cursor NAME.")
+@option("--remove", is_flag=True, help="Remove the cursor NAME.")
 @lock_option
 @listing_options
 def command(
@@ -98,10 +99,10 @@ def _batch(position: str) -> int | None:
         ) from None
 
 
-advance_option = click.option(
+advance_option = option(
     "--advance",
     is_flag=True,
-    help="With @CURSOR: move the cursor when the whole answer is on disk, or has been "
+    help="With @NAME, move the cursor NAME once the whole answer is on disk, or has been "
     "read from a pipe. A new cursor begins with everything.",
 )
 

@@ -12,7 +12,7 @@ import click
 
 from lshdb import Index, InputError, Rejected, TransientIndex
 from lshdb.arguments import Only
-from lshdb.cli._command import is_index, options
+from lshdb.cli._command import is_index, option, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._delivery import end_answer
 from lshdb.cli._documents_in import add_watched, advice_for, documents_for, open_if_there
@@ -59,64 +59,72 @@ REWRITING = (
 """Arguments of ``Index.dedup_files`` that say how to read."""
 
 
-@click.command("dedup", cls=Command)
+@click.command(
+    "dedup",
+    cls=Command,
+    short="output threshold keep mark overwrite only "
+    "decisions against agree key-field text-field row-keys",
+    see="First see examples at each threshold: lshdb tune FILE.",
+)
 @index_argument
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
-@click.option(
+@option(
     "-o",
     "--output",
     metavar="PATH",
-    help="Write each FILE again in its own format, with only the records of the documents that "
-    "are kept: a folder, or for one FILE a file, or - for standard output. With --filter: the file "
-    "for the lines.",
+    help="Write each FILE again without what is dropped, in its own format: a folder, or for one "
+    "FILE a file, or - for standard output. With --filter, the file for the lines.",
 )
-@click.option(
+@option(
     "--mark",
     is_flag=True,
-    help="With --output: write all records, each with the fields lshdb_keep (whether it is kept), "
-    "lshdb_cluster (the label of its cluster), lshdb_kept_as (the key that is kept instead) and "
-    "lshdb_similarity.",
+    help="With --output, write all records, with lshdb_keep, lshdb_cluster, lshdb_kept_as and "
+    "lshdb_similarity added. They say whether a record is kept, the label of its cluster, and the "
+    "key that is kept instead.",
 )
-@click.option(
+@option(
     "--overwrite",
     is_flag=True,
-    help="With --output: replace files that exist.",
+    help="With --output, replace files that are there.",
 )
-@click.option(
+@option(
     "--keep",
     default="first",
     show_default=True,
     metavar="WHICH",
-    help="Which of several similar documents to keep: first, last, longest, shortest, or "
-    "field:NAME (field:-NAME) for the largest (smallest) value of a kept field or a column of the "
-    "index, or of a field of the filtered lines or written records.",
+    help="Which of several similar documents to keep: first, last, longest, shortest, field:NAME "
+    "for the largest value, field:-NAME for the smallest. NAME is a kept field or a column of the "
+    "index, or a field of the filtered lines or written records.",
 )
-@click.option(
+@option(
     "--against",
     is_flag=True,
-    help="Drop only documents of the last add, and only where they repeat older ones.",
+    help="Drop only documents of the last add, if they repeat older ones.",
 )
-@since_option("With --against: documents that came in since then are new.  [default: last]")
+@since_option(
+    "With --against, documents that came in since WHEN are new.", default="  [default: last]"
+)
 @advance_option
-@click.option(
+@option(
     "--only",
     type=click.Choice(["all", "keep", "drop"]),
+    metavar="WHICH",
     default="all",
     show_default=True,
-    help="Which decisions to list.",
+    help="Which decisions to list: {choices}.",
 )
-@click.option(
+@option(
     "--filter",
     "filtered",
     metavar="FILE",
-    help="Write the lines of this JSON Lines file whose documents are kept, byte for byte, and "
-    "lines whose document is not in the index.",
+    help="Write the lines of this JSON Lines file, byte for byte, without those whose document is "
+    "dropped. A line stays if its document is not in the index.",
 )
-@click.option(
+@option(
     "--index",
     "kept_index",
     metavar="PATH",
-    help="Without INDEX: make an index of the files here, which stays.  [default: temporary files "
+    help="Without INDEX, make an index of the files here, which stays.  [default: temporary files "
     "in TMPDIR]",
 )
 @options(input_options, without=["keys"])
@@ -149,7 +157,7 @@ def command(
     differ: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Decide for each document of INDEX whether to keep it; if not, name the one it repeats.
+    """Keep one of several similar documents, and say which one the others repeat.
 
     A document is dropped only for a kept one that is verified to be similar. No two kept documents
     form a pair that the index finds, that is, one that shares a bucket and is verified. Where large
@@ -172,7 +180,9 @@ def command(
     or, without INDEX, that some records are no documents; these are kept.
 
     \b
-    lshdb dedup news.lshdb --keep longest --only drop
+    lshdb dedup data/ --output clean/
+    lshdb dedup news.csv --output unique.csv --keep longest --threshold 0.7
+    lshdb dedup news.lshdb --only drop --decisions dropped.csv
     lshdb dedup news.lshdb --filter news.jsonl -o unique.jsonl
     lshdb dedup news.lshdb news/*.parquet -o clean/
     lshdb dedup news.lshdb news.csv -o marked.csv --mark

@@ -43,6 +43,10 @@ def command(ctx: click.Context, index_path: str) -> None:
 
     The index is made at PATH, by default ./demo.lshdb. If you run it again, it adds the same files
     again, which changes nothing.
+
+    \b
+    lshdb demo
+    lshdb demo python.lshdb
     """
     library = Path(sysconfig.get_paths()["stdlib"])
     files = list(_source_files(library))
@@ -152,11 +156,13 @@ def _show_next(program: str, index_path: str, key: str) -> None:
     index, key = shlex.quote(index_path), shlex.quote(key)
     say()
     say(f"the index is {harmless(os.path.abspath(index_path))}")
-    say("three commands to try next:")
+    say("commands to try next:")
     say()
     say(f"  {program} query {index} --key {key} --threshold 0.5")
     say(f"  {program} pairs {index} --threshold 0.9 --format csv")
     say(f'  {program} sql {index} "SELECT band, size FROM bucket ORDER BY size DESC LIMIT 10"')
+    say(f"  {program} report {index} --output report.html")
+    say(f"  {program} serve {index}")
     flush_output()
 
 

@@ -8,6 +8,7 @@ import click
 
 from lshdb import Index, ParameterError
 from lshdb.arguments import parse_moment
+from lshdb.cli._command import option
 from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
 
@@ -16,17 +17,18 @@ __all__ = ["command"]
 
 @click.command("expire", cls=Command)
 @index_argument
-@click.option(
+@option(
     "--not-seen-since",
     metavar="DATE",
-    help="Remove documents last added before this UTC time: YYYY-MM-DD, or with HH:MM:SS.",
+    help="Remove documents that were last added before this time in UTC: YYYY-MM-DD, or with "
+    "HH:MM:SS.",
 )
-@click.option(
+@option(
     "--older-than",
     metavar="AGE",
-    help="Remove documents last added longer ago than this: 90d, 12h; s, m, h, d or w.",
+    help="Remove documents that were last added longer ago than this: 90d, 12h; s, m, h, d or w.",
 )
-@click.option("--dry-run", is_flag=True, help="Only count the documents.")
+@option("--dry-run", is_flag=True, help="Only count the documents.")
 @lock_option
 def command(
     index_path: str,

@@ -11,12 +11,13 @@ import click
 
 from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import option
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._keys import document_key
 from lshdb.cli._options import (
     Command,
     index_argument,
-    page_or_listing_options,
+    page_or_record_options,
     require_body,
     vector_option,
 )
@@ -42,32 +43,32 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
 @index_argument
 @click.argument("key1", metavar="KEY1")
 @click.argument("key2", metavar="[KEY2]", required=False)
-@click.option("--text", metavar="TEXT", help="Compare with this text instead of a second document.")
+@option("--text", metavar="TEXT", help="Compare with this text instead of a second document.")
 @vector_option("Compare with this vector")
-@click.option(
+@option(
     "--shingles",
     "most",
     callback=_number,
     default="5",
     show_default=True,
     metavar="N",
-    help="How many shingles to show of both and of each, spread over the documents; 0 for none, "
-    "or 'all'.",
+    help="Show so many shingles of both and of each, spread over the documents; 0 for none, or "
+    "all.",
 )
-@click.option(
+@option(
     "--diff",
     "with_diff",
     is_flag=True,
-    help="Also compare the two texts word by word: what is deleted, inserted and moved.",
+    help="Also compare the texts word by word: what is deleted, inserted and moved.",
 )
-@click.option(
+@option(
     "--html",
     "as_page",
     is_flag=True,
-    help="Write a page for a browser instead, with both texts side by side; to a file "
-    "that ends in .html, --output alone does so.",
+    help="Write a page for a browser, with both texts side by side. --output FILE.html alone "
+    "does so, too.",
 )
-@page_or_listing_options
+@page_or_record_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -82,7 +83,7 @@ def command(
     as_page: bool,
     output_format: str | None,
 ) -> None:
-    """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text or vector.
+    """Explain how similar KEY1 of INDEX is to KEY2, or to a text or vector, and why.
 
     Shows whether they are near-duplicates at the index's threshold and whether the index finds
     them: their similarity, exact and as estimated from their signatures; the bands in which the

@@ -6,7 +6,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import TableFormat
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import complete_folders, option
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @click.command("export", cls=Command)
 @index_argument
-@click.option(
+@option(
     "-o",
     "--output",
     required=True,
@@ -24,14 +24,15 @@ __all__ = ["command"]
     shell_complete=complete_folders,
     help="The folder to write: a new one, or an empty one that is there.",
 )
-@click.option(
+@option(
     "--format",
     "tables",
     type=click.Choice(["jsonl", "parquet", "delta"]),
+    metavar="FORMAT",
     default="jsonl",
     show_default=True,
-    help="Format of the tables; parquet needs the extra lshdb[parquet], and delta, a dataset for "
-    "other engines, lshdb[spark].",
+    help="Format of the tables: {choices}. parquet needs lshdb[parquet]. delta, a dataset for "
+    "other engines, needs lshdb[spark].",
 )
 def command(index_path: str, *, output: str, tables: TableFormat) -> None:
     """Write INDEX, as of its last commit, to files in the folder DIR.

@@ -29,6 +29,7 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
 
     \b
     lshdb import news-export news.lshdb
+    lshdb import news-export news.lshdb --database postgresql+psycopg://db/news
     """
     with TaskProgress("importing") as progress:
         index = Index.from_export(

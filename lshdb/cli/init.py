@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
+from lshdb.cli._command import option
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_slow
 from lshdb.cli._options import Command, index_argument
@@ -16,14 +17,18 @@ from lshdb.cli._words import contents_in_words, counted, texts_in_words
 __all__ = ["command"]
 
 
-@click.command("init", cls=Command)
+@click.command(
+    "init",
+    cls=Command,
+    short="metric threshold recall unit k dim no-text passages database index-bands",
+)
 @index_argument
 @creation_options
-@click.option(
+@option(
     "--index-bands",
     is_flag=True,
-    help="Index each column of the table 'band' in SQLite, for SQL of your own that looks for "
-    "buckets. Postgres always has these indexes.",
+    help="Make an index of SQLite on each column of the table band, for SQL of your own that looks "
+    "for buckets. Postgres always has these indexes.",
 )
 def command(index_path: str, *, index_bands: bool, **options: Any) -> None:
     """Make an empty index at INDEX, a new or empty folder.

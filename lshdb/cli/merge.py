@@ -37,6 +37,7 @@ def command(
 
     \b
     lshdb merge year.lshdb january.lshdb february.lshdb
+    lshdb merge year.lshdb march.lshdb --on-conflict skip
     """
     with contextlib.ExitStack() as opened:
         index = opened.enter_context(Index.open(index_path))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lshdb import Index, NearestNeighbors
+from lshdb.cli._command import option
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -36,20 +37,29 @@ COLUMNS = (
 NAMED = (Named("key", "text", "fields"), Named("neighbor", "neighbor_text", "neighbor_fields"))
 
 
-@click.command("neighbors", cls=Command)
-@index_argument
-@click.option(
-    "--top", type=int, default=10, show_default=True, metavar="N", help="Most per document."
+@click.command(
+    "neighbors",
+    cls=Command,
+    short="top recall threshold below since advance no-update with-text with-fields json output",
 )
-@click.option(
+@index_argument
+@option(
+    "--top",
+    type=int,
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="List at most N neighbors of each document.",
+)
+@option(
     "--recall",
     type=float,
     metavar="P",
-    help="Find each of the nearest documents with this probability, however near they are. Where "
+    help="Find each of the nearest documents with this probability, however far they are. Where "
     "texts are stored, all are compared, and all are found.  [default: only near-duplicates, which "
     "are kept in the index]",
 )
-@since_option("List only the neighbors of documents that came in since then.")
+@since_option("List only the neighbors of documents that came in since WHEN.")
 @advance_option
 @below_option
 @linking_options
@@ -82,6 +92,7 @@ def command(
     \b
     lshdb neighbors news.lshdb --top 3
     lshdb neighbors news.lshdb --top 10 --recall 1
+    lshdb neighbors news.lshdb --since last --with-text
     """
     if recall is not None:
         _refuse_linking(ctx)

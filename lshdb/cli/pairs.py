@@ -12,6 +12,7 @@ import click
 
 from lshdb import Index, LeftOut, Pair, PairSearch
 from lshdb.arguments import Measure, Verify
+from lshdb.cli._command import option
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._index_or_files import file_options, index_or_files, opened_index
 from lshdb.cli._long_work import prompt_interrupts
@@ -53,53 +54,61 @@ NAMED = (Named("key1", "text1", "fields1"), Named("key2", "text2", "fields2"))
 BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "number"))
 
 
-@click.command("pairs", cls=Command)
+@click.command(
+    "pairs",
+    cls=Command,
+    short="since advance threshold below agree sort limit text-field row-keys "
+    "with-text json output",
+)
 @index_or_files
-@since_option("List only pairs with a document that came in since then.")
+@since_option("List only pairs with a document that came in since WHEN.")
 @advance_option
 @max_bucket_option(
-    "Leave out buckets, and groups of exact copies, of more documents than this; a note says how "
-    "much that is.  [default: leave out none]"
+    "Leave out buckets, and groups of exact copies, of more than M documents. A note says how "
+    "many pairs that may be.  [default: leave out none]"
 )
 @agreement_options
 @memory_option
 @measure_option
 @below_option
 @search_options
-@click.option(
+@option(
     "--cross",
     nargs=2,
     metavar="PREFIX PREFIX",
-    help="List only pairs with one key under each of these folders, or beginnings of keys that end "
-    "in a sign such as / or :, the first one first.",
+    help="List only pairs with one key under each of these two folders. A PREFIX may also be a "
+    "beginning of keys that ends in a sign such as / or :.",
 )
-@click.option(
+@option(
     "--ignore-same-path",
     is_flag=True,
-    help="With --cross: leave out pairs whose keys are the same after their prefixes.",
+    help="With --cross, leave out pairs whose keys are the same after their prefixes.",
 )
-@click.option(
+@option(
     "--by",
     type=click.Choice(["document"]),
-    help="List the passages that documents share, of an index made with --passages: windows side "
-    "by side as one line, with the offsets of both passages in characters.",
+    metavar="document",
+    help="List the passages that documents share, of an index made with --passages. Windows side "
+    "by side are one line, with the offsets of both passages in characters.",
 )
-@click.option(
+@option(
     "--by-directory",
     is_flag=True,
-    help="Count the pairs of each two folders of keys instead, the most first. Holds a line for "
-    "each two folders in memory.",
+    help="Count the pairs of each two folders of keys instead, the most first. Memory holds a line "
+    "for each two folders.",
 )
-@click.option(
+@option(
     "--sort",
     type=click.Choice(["similarity"]),
-    help="List the most similar pairs first, when all are found; sorts in a temporary file.",
+    metavar="similarity",
+    help="List the most similar pairs first. They are sorted in a temporary file, and listed when "
+    "all are found.",
 )
-@click.option(
+@option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop after N lines. With --sort and --by-directory, these are the first of all.",
+    help="Write at most N lines. With --sort and --by-directory, these are the first of all.",
 )
 @contents_options
 @listing_options

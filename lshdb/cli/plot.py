@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._command import complete_files
+from lshdb.cli._command import complete_files, option
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
@@ -24,28 +24,28 @@ _TAKES = {"threshold": ("similarity", "clusters", "recall"), "sample": ("recall"
     type=click.Choice(["s-curve", "similarity", "buckets", "clusters", "batches", "recall"]),
 )
 @index_argument
-@click.option(
+@option(
     "-o",
     "--output",
     required=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="A name that ends in .svg, .png or .pdf.",
+    help="Where to draw; FILE ends in .svg, .png or .pdf.",
 )
-@click.option(
+@option(
     "--threshold",
     type=float,
     metavar="T",
-    help="Of similarity, clusters and recall: pairs of at least this similarity, or at most this "
-    "distance.  [default: the index's]",
+    help="For similarity, clusters and recall, the lowest similarity, or largest distance, that "
+    "counts.  [default: the index's]",
 )
-@click.option(
+@option(
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Of recall: documents to compare with all others.  [default: 1000]",
+    help="For recall, compare so many documents with all others.  [default: 1000]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@option("--overwrite", is_flag=True, help="Replace a file that is there.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -66,6 +66,7 @@ def command(
 
     \b
     lshdb plot s-curve news.lshdb -o curve.svg
+    lshdb plot clusters news.lshdb -o clusters.png
     lshdb plot recall news.lshdb --sample 2000 -o recall.png
     """
     from lshdb.plot import FIGURES, check_place, save

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Measure, Verify
-from lshdb.cli._command import complete_files
+from lshdb.cli._command import complete_files, option
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._keys import document_key
@@ -65,44 +65,52 @@ def _top(value: str) -> int | None:
         raise click.BadParameter(f"{value!r} is neither a number nor all") from None
 
 
-@click.command("query", cls=Command)
+@click.command(
+    "query",
+    cls=Command,
+    short="text key top threshold below recall vote measure text-field with-text json output",
+)
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=complete_files)
-@click.option("--text", metavar="TEXT", help="Query this text.")
-@vector_option("Query this vector")
-@click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")
-@click.option(
+@option("--text", metavar="TEXT", help="Find what is similar to this text.")
+@vector_option("Find what is near this vector")
+@option(
+    "--key",
+    metavar="KEY",
+    help="Find what is similar to this document of the index, which is not listed itself.",
+)
+@option(
     "--top",
     type=_top,
     default="10",
     show_default=True,
     metavar="N|all",
-    help="Most answers per query. A note says how many were left out.",
+    help="List at most N documents for each query. A note says how many were left out.",
 )
-@click.option(
+@option(
     "--vote",
     metavar="FIELD",
-    help="List what the answers say of this kept field instead: each value with its share of their "
-    "votes, which weigh as much as they are similar, the largest first.",
+    help="List the values of this kept field instead, with their shares of the votes. Each answer "
+    "votes with the weight of its similarity.",
 )
-@click.option(
+@option(
     "--recall",
     type=float,
     metavar="P",
-    help="Find each of the nearest documents with this probability, however near they are: also "
-    "look into other buckets, compare all signatures, or where these cannot tell, all texts; with "
-    "1 always all texts.  [default: only the query's own buckets]",
+    help="Find each of the nearest documents with this probability, however far they are. Other "
+    "buckets are searched, too, or all signatures are compared, or where these cannot tell, all "
+    "texts; with 1 always all texts.  [default: only the query's own buckets]",
 )
-@click.option(
+@option(
     "--probe-limit",
     is_flag=False,
     flag_value=0,
     type=click.IntRange(min=0),
     metavar="[N]",
-    help="Stop after N compared candidates, far ones included; without a number, twice the number "
-    "of bands.  [default: never]",
+    help="Compare at most N candidates. Without a number: twice the number of bands.  [default: "
+    "all]",
 )
-@click.option(
+@option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
@@ -151,7 +159,7 @@ def command(
     the query and where it recurs, with offsets in characters, in the order of the query.
 
     \b
-    lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
+    lshdb query news.lshdb --text "the council voted to close"
     lshdb query news.lshdb --key article-17 --top 3
     lshdb query news.lshdb tonight.jsonl --format jsonl
     lshdb query news.lshdb tonight.jsonl --top 5 --vote topic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import option
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
@@ -15,15 +16,25 @@ __all__ = ["command"]
 
 @click.command("reband", cls=Command)
 @index_argument
-@click.option("--threshold", type=float, help="Similarity, or distance, of near documents.")
-@click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")
-@click.option("--bands", type=int, help="Number of bands; with --rows, instead of --recall.")
-@click.option("--rows", type=int, help="Slots per band.")
-@click.option(
+@option(
+    "--threshold",
+    type=float,
+    metavar="T",
+    help="How similar is similar, above 0 up to 1; the largest distance, for a distance.",
+)
+@option(
+    "--recall",
+    type=float,
+    metavar="P",
+    help="Share of the pairs at the threshold that the index must find.",
+)
+@option("--bands", type=int, metavar="B", help="Number of bands; with --rows, instead of --recall.")
+@option("--rows", type=int, metavar="R", help="Slots in a band.")
+@option(
     "--index-bands/--no-index-bands",
     default=None,
-    help="Index each column of the table 'band' in SQLite, for SQL of your own that looks for "
-    "buckets, or drop these indexes. Postgres always has them.",
+    help="Make or drop an index of SQLite on each column of the table band, for SQL of your own "
+    "that looks for buckets. Postgres always has them.",
 )
 @lock_option
 def command(

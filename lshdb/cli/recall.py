@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, MeasuredRecall, RecallSlice
+from lshdb.cli._command import option
 from lshdb.cli._errors import BROKEN_PROMISE, DAMAGED
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
@@ -38,22 +39,22 @@ def _sample(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
 
 @click.command("recall", cls=Command)
 @index_argument
-@click.option(
+@option(
     "--sample",
     callback=_sample,
     default="1000",
     show_default=True,
     metavar="N|all",
-    help="Documents to compare with all others; all if there are fewer.",
+    help="Compare so many documents with all others; all if there are fewer.",
 )
-@click.option(
+@option(
     "--threshold",
     type=float,
     metavar="T",
     help="Judge pairs of at least this similarity, or at most this distance.  [default: the "
     "index's]",
 )
-@click.option(
+@option(
     "--furthest",
     type=float,
     metavar="S",
@@ -61,15 +62,15 @@ def _sample(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     "below the threshold, or twice the distance]",
 )
 @max_bucket_option(
-    "Count pairs as missed that lshdb pairs leaves out with this cap.  [default: leave out none]"
+    "Count what lshdb pairs leaves out with this cap as missed.  [default: leave out none]"
 )
-@click.option(
+@option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
     metavar="N",
-    help="Another seed draws other documents.",
+    help="Draw other documents with another seed.",
 )
 @memory_option
 @listing_options

@@ -18,7 +18,11 @@ from lshdb.cli._words import described
 __all__ = ["command"]
 
 
-@click.command("reindex", cls=Command)
+@click.command(
+    "reindex",
+    cls=Command,
+    short="threshold recall metric unit k num-perm stop-words passages database workers",
+)
 @index_argument
 @click.argument("path", metavar="NEW", shell_complete=complete_folders)
 @workers_option
@@ -38,6 +42,8 @@ def command(index_path: str, path: str, *, workers: int | None, **options: Any) 
 
     \b
     lshdb reindex news.lshdb news-char.lshdb --unit char --threshold 0.6
+    lshdb reindex news.lshdb precise.lshdb --num-perm 256
+    lshdb reindex books.lshdb passages.lshdb --passages 50:25
     """
     with Index.open(index_path) as index, TaskProgress("reindexing") as progress:
         result = index.reindex(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Argument, Command, complete_folders
+from lshdb.cli._command import Argument, Command, complete_folders, option
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
 from lshdb.documents.document import MAX_KEY_BYTES
@@ -42,15 +42,16 @@ _KEPT = re.compile(rb'"decision":\s*"keep"')
     cls=Argument,
     missing="keys of documents, or - to read them from standard input",
 )
-@click.option(
+@option(
     "--input",
     "input_format",
     type=click.Choice(("tsv", "jsonl", "lines")),
+    metavar="FORMAT",
     default="tsv",
     show_default=True,
-    help="What a line of standard input is: a key as TSV has it, with a backslash as \\\\ and a "
-    "tab, line feed or carriage return as \\t, \\n or \\r; a JSON string or an object with key; or "
-    "a key as it stands.",
+    help="What a line of standard input is: {choices}. tsv is a key with a backslash as \\\\ and a "
+    "tab, line feed or carriage return as \\t, \\n or \\r; jsonl a JSON string or an object with "
+    "key; lines a key as it stands.",
 )
 @lock_option
 @click.pass_context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import option
 from lshdb.cli._keys import document_key
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument, lock_option, since_option
@@ -16,41 +17,41 @@ __all__ = ["command"]
 
 @click.command("report", cls=Command)
 @index_argument
-@click.option(
+@option(
     "-o",
     "--output",
     required=True,
     type=click.Path(),
     metavar="FILE|FOLDER",
-    help="A name that ends in .html is one page, with the largest clusters, up to 8 MiB; any other "
-    "is a folder with index.html and pages of all clusters; - is standard output.",
+    help="Where to write: FILE.html for one page of up to 8 MiB with the largest clusters, or a "
+    "folder for pages of all clusters. - is standard output.",
 )
-@since_option("Show only clusters and pairs with a document that came in since then.")
-@click.option("--cluster", metavar="KEY", help="Show only the cluster of this document.")
-@click.option(
+@since_option("Show only clusters and pairs with a document that came in since WHEN.")
+@option("--cluster", metavar="KEY", help="Show only the cluster of this document.")
+@option(
     "--threshold",
     type=float,
     metavar="T",
-    help="Lowest similarity, or largest distance.  [default: the index's]",
+    help="Lowest similarity, or largest distance, that counts.  [default: the index's]",
 )
-@click.option(
+@option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
     help="Show at most N clusters, and N pairs near the threshold.  [default: as many clusters as "
     "there is room for, 200 pairs]",
 )
-@click.option(
+@option(
     "--sample",
     type=click.IntRange(min=0),
     metavar="N",
     help="Measure recall on N documents; 0 for none.  [default: 500, or none where the texts have "
     "more than 200 million characters]",
 )
-@click.option(
+@option(
     "--no-update", is_flag=True, help="Show the pairs found before, and write nothing to INDEX."
 )
-@click.option("--overwrite", is_flag=True, help="Replace a report that is there.")
+@option("--overwrite", is_flag=True, help="Replace a report that is there.")
 @lock_option
 def command(
     index_path: str,

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from lshdb import Index, InputError, LshdbError, ParameterError, RecallWarning
+from lshdb.cli._command import option
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import complain, flush_output, say
 from lshdb.errors import install_command
@@ -24,57 +25,58 @@ _SHORTEST = 16
 
 @click.command("serve", cls=Command)
 @index_argument
-@click.option(
+@option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
     help="Address to listen on. Any but this machine's own needs a token.",
 )
-@click.option(
+@option(
     "--port",
+    metavar="N",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
     help="Port to listen on; 0 for any free one.",
 )
-@click.option(
+@option(
     "--token-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Answer only requests with the token in this file.  [default: the environment variable "
     f"{_TOKEN}]",
 )
-@click.option(
+@option(
     "--allow-host",
     "names",
     multiple=True,
     metavar="NAME",
     help="Without a token, also answer requests to this host name, as of a proxy. Repeatable.",
 )
-@click.option(
+@option(
     "--threads",
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
     metavar="N",
-    help="Questions that are worked on at once.",
+    help="Work on so many questions at once.",
 )
-@click.option(
+@option(
     "--timeout",
     type=click.FloatRange(min=0.001),
-    default=30.0,
+    default=30,
     show_default=True,
     metavar="SECONDS",
     help="Longest time for a request to arrive, and for its answer.",
 )
-@click.option(
+@option(
     "--max-body",
     type=click.IntRange(min=1),
     default=16,
     show_default=True,
     metavar="MIB",
-    help="Longest body of a request.",
+    help="Largest body of a request.",
 )
 def command(
     index_path: str,
@@ -96,6 +98,7 @@ def command(
 
     \b
     lshdb serve news.lshdb
+    lshdb serve news.lshdb --port 9000
     curl http://127.0.0.1:8080/api/query --json '{"text": "the council voted to close"}'
     LSHDB_TOKEN=$(cat token) lshdb serve news.lshdb --host 0.0.0.0
     """

@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index, ShownDocument
 from lshdb.cli._keys import document_key
-from lshdb.cli._options import Command, index_argument, listing_options
+from lshdb.cli._options import Command, index_argument, record_options
 from lshdb.cli._output import print_record
 
 __all__ = ["command"]
@@ -20,11 +20,15 @@ _NUMBERS_SHOWN = 100
 @click.command("show", cls=Command)
 @index_argument
 @click.argument("key", metavar="KEY")
-@listing_options
+@record_options
 def command(index_path: str, key: str, *, output_format: str | None) -> None:
-    """Show the document of INDEX with the key KEY, its text or vector, and its exact copies.
+    """Show the document KEY of INDEX, with its text or vector and its exact copies.
 
     tsv and csv write one field per line; jsonl writes one object.
+
+    \b
+    lshdb show news.lshdb article-17
+    lshdb show news.lshdb article-17 --json
     """
     with Index.open(index_path) as index:
         shown = index.show(document_key(index, key))

@@ -10,7 +10,7 @@ import click
 from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
 from lshdb.cli._cells import harmless
-from lshdb.cli._command import options
+from lshdb.cli._command import option, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
@@ -63,83 +63,109 @@ _OWN = {
 """Options that are of one question, or of some."""
 
 
-@click.command("spark", cls=Command)
+@click.command(
+    "spark",
+    cls=Command,
+    short="index master conf key-field text-field threshold recall keep only since night output",
+)
 @click.argument("question", metavar="QUESTION", type=click.Choice(QUESTIONS))
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
-@click.option(
+@option(
     "--index",
     metavar="DATASET",
-    help="add: add the files to this dataset, which is made if there is none. query: find their "
-    "texts in it. pairs, clusters, dedup: ask it, without files.",
+    help="A dataset to ask, or to add to. add makes it if there is none, query finds the texts of "
+    "the files in it, and pairs, clusters and dedup need no files.",
 )
-@click.option(
+@option(
     "--master",
     metavar="URL",
-    help="The cluster: local[4], spark://HOST:7077, yarn, k8s://..., or sc://HOST for Spark "
+    help="Where Spark runs: local[4], spark://HOST:7077, yarn, k8s://..., or sc://HOST for Spark "
     "Connect.  [default: what spark-submit says, or all cores of this machine]",
 )
-@click.option(
+@option(
     "--conf",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
     help="A setting of Spark, such as spark.driver.memory=4g.",
 )
-@click.option(
+@option(
     "--input",
     "input_format",
+    group="Input",
     type=click.Choice(["auto", "jsonl", "csv", "tsv", "parquet"]),
+    metavar="FORMAT",
     default="auto",
     show_default=True,
-    help="Input format; auto goes by file names.",
+    help="Format of the input: {choices}. auto goes by file names.",
 )
-@click.option(
+@option(
     "--quote",
+    group="Input",
     metavar="CHAR|none",
-    help="Character that quotes the cells of CSV and TSV, or none.  [default: double quotes in "
+    help="Character that quotes cells of CSV and TSV, or none.  [default: double quotes in "
     "CSV; none in TSV, unless its first lines show double quotes]",
 )
-@click.option("--key-field", default="id", show_default=True, metavar="NAME", help="Of the keys.")
-@click.option(
+@option(
+    "--key-field",
+    group="Input",
+    default="id",
+    show_default=True,
+    metavar="NAME",
+    help="Field that names a document.",
+)
+@option(
     "--text-field",
+    group="Input",
     multiple=True,
     metavar="NAME",
-    help="Of the texts, or vectors. Given several times, the texts are joined.  [default: text]",
+    help="Field of the texts, or vectors. Give it again to join several.  [default: text]",
 )
-@click.option(
+@option(
     "--order",
     metavar="NAME",
     help="The field by which one document is older than another.  [default: keys]",
 )
-@click.option(
+@option(
     "--verify",
     type=click.Choice(["none", "signature", "exact"]),
-    help="How candidates are compared.  [default: exact]",
+    metavar="HOW",
+    help="How to check candidates: {choices}.  [default: exact]",
 )
 @max_bucket_option(
-    "Join larger buckets through leaders, and leave out larger groups of exact copies.  "
+    "In buckets of more than M documents, join through leaders, and leave out larger groups of "
+    "exact copies.  "
     "[default: 1000]"
 )
-@click.option("--min-size", type=int, metavar="N", help="clusters: fewest documents.  [default: 2]")
+@option(
+    "--min-size", type=int, metavar="N", help="For clusters, the fewest documents.  [default: 2]"
+)
 @linkage_option
-@click.option(
+@option(
     "--keep",
     metavar="WHICH",
-    help="dedup: first, last, longest, shortest, field:NAME or field:-NAME.  [default: first]",
+    help="For dedup, which to keep: first, last, longest, shortest, field:NAME or field:-NAME.  "
+    "[default: first]",
 )
-@click.option(
+@option(
     "--only",
     type=click.Choice(["all", "keep", "drop"]),
-    help="dedup: which decisions to list.  [default: all]",
+    metavar="WHICH",
+    help="For dedup, which decisions to list: {choices}.  [default: all]",
 )
-@click.option("--top", type=int, metavar="N", help="neighbors: most per document.  [default: 10]")
-@click.option(
+@option(
+    "--top",
+    type=int,
+    metavar="N",
+    help="For neighbors, list at most N of each document.  [default: 10]",
+)
+@option(
     "--since",
     type=int,
     metavar="BATCH",
-    help="pairs of a dataset: only those with a document of this batch or a later one.",
+    help="For pairs of a dataset, list only those with a document of this batch or a later one.",
 )
-@click.option("--night", metavar="NAME", help="add: a name for the batch.")
+@option("--night", metavar="NAME", help="For add, a name for the batch.")
 @options(creation_options, without=["database", "schema", "passages"])
 @listing_options
 @click.pass_context
@@ -169,7 +195,7 @@ def command(
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """Ask about files or a dataset on Apache Spark.
+    """Ask a QUESTION about files or a dataset on Apache Spark.
 
     QUESTION is pairs, clusters, dedup, neighbors or rejected, about files; or add or query, with
     --index.
@@ -179,7 +205,7 @@ def command(
     elsewhere: JSON Lines, CSV, TSV or Parquet. Needs the extra lshdb[spark], and Java 17 or later.
 
     DATASET is an index in tables of Parquet under Delta Lake's log, as lshdb export --format delta
-    makes it. The options from --metric on set the parameters of a new one. An existing one must
+    makes it. The options of New index set the parameters of a new one. An existing one must
     have been made with the same values, but a question may ask for another --threshold.
 
     Exit code 5 means that some rows are no documents; the question rejected lists them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import option
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, seconds
 from lshdb.cli._output import Column, print_listing, working
@@ -15,11 +16,11 @@ __all__ = ["command"]
 @click.command("sql", cls=Command)
 @index_argument
 @click.argument("statement", metavar="SELECT")
-@click.option(
+@option(
     "--timeout",
     type=seconds,
     metavar="SECONDS",
-    help="Stop the statement when the database has worked on it for this long.  [default: never]",
+    help="Stop the statement when it has run for this long.  [default: never]",
 )
 @listing_options
 def command(

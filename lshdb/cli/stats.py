@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import option
 from lshdb.cli._long_work import prompt_interrupts
-from lshdb.cli._options import Command, index_argument, listing_options, max_bucket_option
+from lshdb.cli._options import Command, index_argument, max_bucket_option, record_options
 from lshdb.cli._output import print_record
 
 __all__ = ["command", "readable_size"]
@@ -23,18 +24,24 @@ _PAYS = 5
 
 @click.command("stats", cls=Command)
 @index_argument
-@max_bucket_option("Also show what this cap makes 'pairs' leave out, and what that costs.")
-@click.option(
+@max_bucket_option("Also show what lshdb pairs leaves out with this cap, and what that costs.")
+@option(
     "--count/--no-count",
     default=None,
-    help="Count buckets, stored pairs and clusters, which reads all of them. By default up to "
-    "250,000 signatures.",
+    help="Count buckets, stored pairs and clusters, which reads all of them.  [default: up to "
+    "250,000 signatures]",
 )
-@listing_options
+@record_options
 def command(
     index_path: str, *, max_bucket: int | str | None, count: bool | None, output_format: str | None
 ) -> None:
-    """Show the parameters of INDEX, how much is in it, and how much disk space it takes."""
+    """Show the parameters of INDEX, how much is in it, and how much disk space it takes.
+
+    \b
+    lshdb stats news.lshdb
+    lshdb stats news.lshdb --max-bucket 1000
+    lshdb stats news.lshdb --json
+    """
     with Index.open(index_path) as index, prompt_interrupts():
         stats = index.stats(max_bucket=max_bucket, count=count)
     values: dict[str, Any] = {}

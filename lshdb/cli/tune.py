@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lshdb import Advice, Index, IndexEstimate, advise, aims, estimate, read_documents, read_labels
-from lshdb.cli._command import complete_files, is_index, options
+from lshdb.cli._command import complete_files, is_index, option, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
@@ -21,8 +21,8 @@ from lshdb.cli._options import (
     Command,
     folder_options,
     input_options,
-    listing_options,
     memory_option,
+    record_options,
 )
 from lshdb.cli._output import chosen_format, note, print_drawn, print_record
 from lshdb.cli._rejections import RejectionNotes
@@ -34,53 +34,59 @@ from lshdb.shingling import URL_UNITS
 __all__ = ["command"]
 
 
-@click.command("tune", cls=Command)
+@click.command(
+    "tune",
+    cls=Command,
+    short="aim labels sample plot text-field key-field metric threshold recall json",
+    see="Next: lshdb add INDEX FILE --threshold T.",
+)
 @click.argument("files", metavar="[FILE...|INDEX]", nargs=-1, shell_complete=complete_files)
-@click.option(
+@option(
     "--aim",
     type=click.Choice([*aims()]),
-    help="What to find, of texts: "
+    metavar="AIM",
+    help="What to find, of texts: {choices}. "
     + "; ".join(f"{name}, {aim.purpose}" for name, aim in aims().items())
     + ".  [default: each of them]",
 )
-@click.option(
+@option(
     "--labels",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Lines of KEY1, KEY2 and yes or no, with tabs between; propose the threshold that agrees "
-    "best with them. lshdb report saves such a file.",
+    help="Propose the threshold that agrees best with these judgements. FILE has lines of KEY1, "
+    "KEY2 and yes or no, with tabs between, as lshdb report saves them.",
 )
-@click.option(
+@option(
     "--sample",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Texts to draw and compare with each other.  [default: 100000]",
+    help="Draw so many texts, and compare them with each other.  [default: 100000]",
 )
 @memory_option
-@click.option(
+@option(
     "--far",
     type=float,
     metavar="D",
-    help="Similarity or distance of documents that count as far from each other; without texts.  "
+    help="Without texts, the similarity or distance at which documents count as far apart.  "
     "[default: twice as far as the threshold]",
 )
-@click.option(
+@option(
     "--documents",
     type=int,
     metavar="N",
-    help="Number of documents in the index; without texts.  [default: 1000000]",
+    help="Without texts, the number of documents of the index.  [default: 1000000]",
 )
-@click.option(
+@option(
     "--plot",
     "picture",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Also draw the pairs of texts by similarity, or without texts the S-curve; FILE ends in "
+    help="Also draw the pairs of texts by similarity, or without texts the S-curve. FILE ends in "
     ".svg, .png or .pdf and is replaced.",
 )
 @input_options
 @folder_options
-@listing_options
+@record_options
 @options(creation_options, without=["passages", "database", "schema"])
 @click.pass_context
 def command(
@@ -99,7 +105,7 @@ def command(
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """Show what an index would find and cost, and which threshold to take; no index is made.
+    """Show which threshold to take, and what an index would find and cost; none is made.
 
     Given FILE... of texts, or an INDEX that stores its texts, documents are drawn and each is
     compared exactly with each other. Shown are the number of pairs at each similarity (counts, or
@@ -173,7 +179,7 @@ def command(
                 **parameters,
             )
     rejections.end()
-    if chosen_format(output_format) == "table":
+    if chosen_format(output_format, elsewhere="table") == "table":
         from lshdb.cli._advice import draw_advice
 
         print_drawn(partial(draw_advice, advice))

@@ -21,6 +21,9 @@ def command(index_path: str, *, workers: int | None, lock_timeout: float) -> Non
 
     An index of format 1 is signed anew from its stored texts. That takes as long as adding them,
     and room for a second index.
+
+    \b
+    lshdb upgrade news.lshdb
     """
     with TaskProgress("upgrading") as progress:
         before, after = Index.upgrade(

@@ -79,39 +79,45 @@ class CreateOptions:
     """
 
     metric: MetricName = _option(
-        "Similarity of texts, of weighted tokens, of vectors "
-        f"({_names(lambda kind: kind.body == 'vector')}) or of bits "
-        f"({_names(lambda kind: kind.body == 'bits')}).  [default: {DEFAULT_METRIC}]",
+        f"How to compare: texts by {_names(lambda kind: kind.body == 'text', ' or ')}; weighted "
+        f"tokens by {_names(lambda kind: kind.body == 'weights', ' or ')}; vectors by "
+        f"{_names(lambda kind: kind.body == 'vector', ' or ')}; bits by "
+        f"{_names(lambda kind: kind.body == 'bits', ' or ')}.  [default: {DEFAULT_METRIC}]",
         default=DEFAULT_METRIC,
+        metavar="METRIC",
     )
     threshold: float | None = _option(
-        "Lowest similarity of near-duplicates, or for "
-        f"{_names(lambda kind: kind.is_distance, ' and ')} the largest "
+        "How similar is similar, above 0 up to 1; for "
+        f"{_names(lambda kind: kind.is_distance, ' and ')}, the largest "
         "distance.  [default: 0.8; required for a distance]",
         metavar="T",
     )
     recall: float | None = _option(
-        "Probability of finding a pair at the threshold; chooses bands and rows.  [default: 0.99]",
+        "Share of the pairs at the threshold that the index must find; it chooses bands and rows.  "
+        "[default: 0.99]",
         metavar="P",
     )
-    bands: int | None = _option("Bands; with --rows, instead of --recall.", metavar="B")
-    rows: int | None = _option("Rows in a band.", metavar="R")
+    bands: int | None = _option("Number of bands; with --rows, instead of --recall.", metavar="B")
+    rows: int | None = _option("Slots in a band.", metavar="R")
     num_perm: int | None = _option(
-        "Signature slots.  [default: 128; for vectors and bits as many as the bands need]",
+        "Slots of a signature.  [default: 128; for vectors and bits as many as the bands need]",
         metavar="N",
     )
     scheme: str | None = _option(
-        "Family of hash functions, one of the metric's: "
+        "Hash functions, one of the metric's: "
         + "; ".join(f"{name} {' or '.join(kind.families)}" for name, kind in METRICS.items())
-        + ".  [default: the first]"
+        + ".  [default: the first]",
+        metavar="SCHEME",
     )
     seed: int = _option("Seed of the hash functions.  [default: 1]", default=1, metavar="N")
     dim: int | None = _option(
-        "Numbers in a vector, or bits.  [default for add: as in the input; init needs it]",
+        "Numbers of a vector, or bits.  [default for add: as in the input; init needs it]",
         metavar="N",
     )
     dtype: str | None = _option(
-        "Type in which vectors are stored.  [default for add: as in the input; else float32]"
+        "Type in which vectors are stored: {choices}.  ["
+        "default for add: as in the input; else float32]",
+        metavar="TYPE",
     )
     width: float | None = _option(
         f"For {_names(lambda kind: kind.takes_width, ' and ')}: width of the pieces that "
@@ -119,19 +125,26 @@ class CreateOptions:
         "the largest number.  [default: chosen with the bands; unary needs it]",
         metavar="A",
     )
-    unit: Unit | None = _option("What shingles are made of.  [default: word]")
+    unit: Unit | None = _option(
+        "What shingles are made of: {choices}.  [default: word]", metavar="UNIT"
+    )
     k: int | None = _option(
         "Units in a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
         "2 tokens of a URL]",
         metavar="K",
     )
-    bag: bool = _option("Count repeated shingles.", default=False)
+    bag: bool = _option("Count how often a shingle occurs.", default=False)
     lowercase: bool | None = _option(
-        "Fold letter case, or keep it.  [default: fold for word, char, line and URLs]"
+        "Take a and A for the same letter, or for two.  [default: the same for word, char, line "
+        "and URLs]"
     )
-    strip_accents: bool = _option("Drop accents.", default=False)
-    strip_punctuation: bool = _option("Turn punctuation and symbols into blanks.", default=False)
-    digits: Digits = _option("Keep numbers, or turn each into 0.  [default: keep]", default="keep")
+    strip_accents: bool = _option("Take e and é for the same letter.", default=False)
+    strip_punctuation: bool = _option("Take punctuation and symbols for blanks.", default=False)
+    digits: Digits = _option(
+        "What to do with numbers: {choices}. zero turns each into 0.  [default: keep]",
+        default="keep",
+        metavar="HOW",
+    )
     stop_tokens: str | Iterable[str] | None = _option(
         "Tokens to leave out of URLs, instead of the default list.", metavar="FILE"
     )
@@ -144,13 +157,13 @@ class CreateOptions:
         "An installed tokenizer; implies --unit tokenizer.", default="", metavar="NAME"
     )
     passages: tuple[int, int] | str | None = _option(
-        "Keep windows of so many words of each document, one every STEP words, to find the "
+        "Index windows of so many words, one every STEP words, to find the "
         "passages that documents share; see lshdb pairs --by document.  [default: whole "
         "documents]",
         metavar="WORDS:STEP",
     )
     store_text: bool = _option(
-        "Do not store texts, or vectors: the index is smaller, and similarities are estimates.",
+        "Store no texts, or vectors: the index is smaller, and similarities are estimates.",
         default=True,
     )
 

@@ -227,7 +227,8 @@ def told(folder: Path) -> str:
             shown = "".join(f"  {each}\n" for each in _cut(result.stdout, result.stderr))
             blocks.append(f"$ {line}\n[{result.exit_code}]\n{shown}")
     text = "\n".join(blocks).replace(str(folder) + os.sep, "")
-    return re.sub(r"[\d,]+ documents/s", "N documents/s", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ", "", text)
+    return re.sub(r"[\d,]+ documents?/s", "N documents/s", text)
 
 
 def _cut(stdout: str, stderr: str) -> Iterator[str]:

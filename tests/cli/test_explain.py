@@ -109,7 +109,7 @@ def test_how_many_shingles(run: Run, index_path: Path) -> None:
 
 
 def test_tsv_and_csv_have_a_line_for_each_item(run: Run, index_path: Path) -> None:
-    lines = run("explain", index_path, "base", "near").stdout.splitlines()
+    lines = run("explain", index_path, "base", "near", "--format", "tsv").stdout.splitlines()
     names = [line.split("\t")[0] for line in lines]
     assert (names.count("shared"), names.count("only1"), names.count("only2")) == (5, 0, 2)
     assert f"exact\t{NEAR_SIMILARITY!r}" in lines and "n_only1\t0" in lines

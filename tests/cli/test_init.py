@@ -57,7 +57,10 @@ def test_the_similarity_above_is_capped(run: Run, tmp_path: Path) -> None:
 def test_the_database_can_lie_elsewhere(run: Run, tmp_path: Path) -> None:
     made = run("init", tmp_path / "a.lshdb", "--database", f"sqlite:///{tmp_path}/elsewhere.db")
     assert f"  database     {tmp_path}/elsewhere.db\n" in made.stderr
-    assert f"database\t{tmp_path}/elsewhere.db\n" in run("stats", tmp_path / "a.lshdb").stdout
+    assert (
+        f"database\t{tmp_path}/elsewhere.db\n"
+        in run("stats", tmp_path / "a.lshdb", "--format", "tsv").stdout
+    )
     assert (tmp_path / "elsewhere.db").is_file()
     assert not (tmp_path / "a.lshdb" / "index.db").exists()
     assert sound(tmp_path / "a.lshdb")
@@ -69,7 +72,7 @@ def test_in_a_schema_of_postgres(
     path, place = tmp_path / "a.lshdb", f"{postgres_url.lshdb} (schema {postgres_schema})"
     options = ("--database", postgres_url.lshdb, "--schema", postgres_schema)
     assert f"  database     {place}\n" in run("init", path, *options).stderr
-    assert f"database\t{place}\n" in run("stats", path).stdout
+    assert f"database\t{place}\n" in run("stats", path, "--format", "tsv").stdout
     other = run("init", tmp_path / "b.lshdb", *options, code=1)
     assert (
         f"there is an index in the schema {postgres_schema} of {postgres_url.lshdb}" in other.stderr

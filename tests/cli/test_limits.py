@@ -28,13 +28,13 @@ def test_too_long_is_rejected_with_its_place_and_the_rest_goes_on(run: Run, tmp_
     paths = [tmp_path / name for name in ("a.jsonl", "b.csv", "c.txt", "d.txt")]
     index = tmp_path / "a.lshdb"
     done = run("add", index, *paths, "--max-document-bytes", 400, code=5)
-    assert "added 5," in done.stderr and "rejected 3;" in done.stderr
+    assert "added 5" in done.stderr and "rejected 3;" in done.stderr
     reports = [line for line in done.stderr.splitlines() if "limit of 400" in line]
     for report, place in zip(reports, ("a.jsonl:2: ", "b.csv:3: ", "c.txt: "), strict=True):
         assert report.startswith(str(tmp_path / place))
     queried = run("query", index, *paths, "--max-document-bytes", 400, code=5)
     assert queried.stderr.count("limit of 400") == 3
-    assert "rejected 0;" in run("add", index, *paths).stderr
+    assert ", rejected " not in run("add", index, *paths).stderr
 
 
 def test_the_filter_passes_long_lines_on_and_says_so(run: Run, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_line_that_does_not_end(kind: str, tmp_path: Path) -> None:
         feeder.wait()
         peaks.append(int(done.stderr.split()[-1]))
     assert b"limit of 65,536" in done.stderr and done.returncode == 5
-    assert (b"added 1," in done.stderr) == (kind != "text")
+    assert (b"added 1" in done.stderr) == (kind != "text")
     assert peaks[1] < peaks[0] + 40 * 1024  # kibibytes
 
 
@@ -322,7 +322,7 @@ def test_a_text_that_normalising_would_make_too_long_is_rejected_before(
     (tmp_path / "texts/short.txt").write_text("\ufdfa" * 30, encoding="utf-8")
     index = tmp_path / "a.lshdb"
     done = run("add", index, tmp_path / "texts", code=5)
-    assert "added 2," in done.stderr and "rejected 1;" in done.stderr
+    assert "added 2" in done.stderr and "rejected 1;" in done.stderr
     assert (
         "long.txt: normalised, the text has more bytes than the limit of 1,000 "
         "(64 MiB, or twice the bytes of the text)\n"

@@ -15,7 +15,7 @@ import pytest
 from lshdb import Index
 from lshdb.cli import _parquet
 from lshdb.files.whole_files import whole_file
-from tests.cli.conftest import BASE, DOCUMENTS, NEAR_SIMILARITY, Run, jsonl
+from tests.cli.conftest import BASE, DOCUMENTS, NEAR_SIMILARITY, OTHER, Run, jsonl
 
 ODD = 'tab\there\nline\\back\r\x1b[31mred\x9b\u202e"quote",comma'
 
@@ -111,7 +111,7 @@ def test_show(run: Run, index_path: Path) -> None:
     assert (shown["key"], shown["text"], shown["copies"]) == ("base", BASE, ["copy"])
     assert len(shown["content_hash"]) == 32 and shown["batch_id"] == 1
 
-    lines = run("show", index_path, "base").stdout.splitlines()
+    lines = run("show", index_path, "base", "--format", "tsv").stdout.splitlines()
     assert dict(line.split("\t") for line in lines)["text"] == BASE
     assert "copies\tcopy" in lines
     records = list(
@@ -156,12 +156,13 @@ def test_stats(run: Run, index_path: Path) -> None:
     expected = {"documents": 4, "exact_copies": 1, "batches": 1, "threshold": 0.8, "k": 5}
     assert {name: stats[name] for name in expected} == expected
     assert stats["path"] == str(index_path)
-    lines = run("stats", index_path).stdout.splitlines()
+    lines = run("stats", index_path, "--format", "tsv").stdout.splitlines()
     assert dict(line.split("\t") for line in lines)["signature_bytes"] == str(
         stats["signature_bytes"]
     )
     table = run("stats", index_path, "--format", "table").stdout
     assert "signature_bytes      896 bytes (896 bytes)" in table
+    assert run("stats", index_path).stdout == table, "people read it in a pipe, too"
 
 
 def test_batches(run: Run, index_path: Path) -> None:
@@ -173,7 +174,21 @@ def test_batches(run: Run, index_path: Path) -> None:
     assert batch["has_ended"] is True
     assert tsv == [str(value).lower() for value in batch.values()]
     table = run("batches", index_path, "--format", "table").stdout
-    assert "same" in table and "documents" in table
+    assert "copies" in table and "documents" in table
+    assert "rejected" not in table, "a count that is 0 in all rows takes no room"
+
+
+def test_batches_fit_a_terminal_and_say_the_night(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "press.jsonl").write_text(jsonl([("base", BASE), ("press", OTHER)]) + "no json\n")
+    run("add", index_path, tmp_path / "press.jsonl", "--night", "2026-11-07", code=5)
+    head, _, first, second = run("batches", index_path, "--format", "table").stdout.splitlines()
+    assert head.split()[:3] == ["batch", "finished", "(UTC)"]
+    assert head.split()[-3:] == ["done", "night", "source"]
+    assert " yes " in first and " yes " in second and "2026" in second
+    assert max(map(len, (head, first, second))) <= 80
 
 
 def test_batches_of_a_new_index(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,22 +18,24 @@ import pytest
 
 import lshdb
 from lshdb import Index
-from lshdb.cli._group import COMMANDS, cli
+from lshdb.cli._group import COMMANDS, GROUPS, cli
 from tests.cli.conftest import BASE, MODULE, ROOT, Run, environment, jsonl
 
 
 def test_help_lists_every_command(run: Run) -> None:
     out = run("--help").stdout
-    listed = out.split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
-    assert [line.split()[0] for line in listed] == list(COMMANDS)
-    assert all(line.endswith(".") for line in listed)
+    listed = re.findall(r"^  ([a-z]+) +[A-Z].*\.$", out.partition("Begin with:")[0], re.MULTILINE)
+    assert listed == list(COMMANDS)
+    titles = re.findall(r"^(\w.*):$", out, re.MULTILINE)
+    assert titles == [*GROUPS, "Begin with", "Options"]
+    assert run("help").stdout == run("-h").stdout == out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(run: Run, name: str) -> None:
     out = run(name, "--help").stdout
     assert out.startswith(f"Usage: lshdb {name} ")
-    assert run(name, "-h").stdout == out
+    assert run("help", name).stdout == out
 
 
 def test_every_option_of_every_command_is_explained() -> None:
@@ -78,7 +81,7 @@ def test_launchers(process: Callable[..., Any], index_path: Path, command: list[
 
 
 def test_no_arguments_show_the_help(run: Run) -> None:
-    assert "Commands:" in run(code=2).stderr
+    assert "Begin with:" in run(code=2).stderr
 
 
 @pytest.mark.sqlite("Postgres needs psycopg, and what that imports")

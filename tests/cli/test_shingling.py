@@ -59,7 +59,7 @@ def test_init_and_add_take_the_same_options(
     assert "defaults" not in done.stderr and "making the index" in done.stderr
     assert params(tmp_path / "a.lshdb") == params(tmp_path / "i.lshdb")
     again = run("add", tmp_path / "i.lshdb", tmp_path / "x.jsonl", *options.split())
-    assert "\nadded 1," in "\n" + again.stderr and again.stdout == ""
+    assert ": added 1" in again.stderr and again.stdout == ""
     run("stats", tmp_path / "i.lshdb")
     assert sound(tmp_path / "i.lshdb")
 
@@ -102,9 +102,8 @@ def test_add_accepts_what_the_index_was_made_with(
         "--unit word --k 5 --threshold 0.8 --recall 0.99 --bands 16 --rows 6 --num-perm 128 "
         "--seed 1 --scheme fss --lowercase --digits keep --workers 2 --database sqlite:///index.db"
     )
-    assert run("add", index_path, tmp_path / "x.jsonl", *options.split()).stderr.startswith(
-        "added 1"
-    )
+    added = run("add", index_path, tmp_path / "x.jsonl", *options.split()).stderr
+    assert "x.jsonl: added 1" in added
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "x"])
@@ -160,7 +159,7 @@ def test_mirrors_are_found(run: Run, tmp_path: Path) -> None:
     result = run("add", index, urls, tmp_path / "more.gz", "--unit", "url", code=5)
     assert f"making the index {index}: threshold 0.8, 2-token URL shingles" in result.stderr
     assert f"{urls}:5: no host" in result.stderr
-    assert "added 3, replaced 0, unchanged 0, exact copies 1, rejected 1;" in result.stderr
+    assert "added 3, exact copies 1, rejected 1;" in result.stderr
     pair = "prison.example\twww.mirror.example:8443\t1.000000\texact\n"
     assert run("pairs", index).stdout == pair
 
@@ -180,9 +179,9 @@ def test_mirrors_are_found(run: Run, tmp_path: Path) -> None:
 def test_a_later_list_takes_the_place_of_the_hosts_document(run: Run, tmp_path: Path) -> None:
     index = tmp_path / "hosts.lshdb"
     run("init", index, "--unit", "url")
-    assert "added 1," in run("add", index, "-", stdin="a.com/1/x\na.com/2/y\n").stderr
-    assert "unchanged 1," in run("add", index, "-", stdin="a.com/2/y\na.com/1/x\n").stderr
-    assert "replaced 1," in run("add", index, "-", stdin="a.com/3/z\n").stderr
+    assert "added 1" in run("add", index, "-", stdin="a.com/1/x\na.com/2/y\n").stderr
+    assert "unchanged 1" in run("add", index, "-", stdin="a.com/2/y\na.com/1/x\n").stderr
+    assert "replaced 1" in run("add", index, "-", stdin="a.com/3/z\n").stderr
     with Index.open(index) as opened:
         assert opened.show("a.com").body == "a.com/3/z"
 
@@ -204,7 +203,7 @@ def test_jsonl_of_a_host_index_holds_lists_of_urls(run: Run, tmp_path: Path) -> 
         '{"id": "two", "text": ["https://b.org/u/v", "https://b.org/x/y/z"]}\n'
     )
     out = run("add", tmp_path / "h.lshdb", tmp_path / "h.jsonl", "--unit", "url").stderr
-    assert "exact copies 1," in out  # one content, given as a text and as a list
+    assert "exact copies 1" in out  # one content, given as a text and as a list
     assert run("pairs", tmp_path / "h.lshdb").stdout == "one\ttwo\t1.000000\texact\n"
 
 
@@ -215,7 +214,7 @@ def test_stop_tokens_of_ones_own(run: Run, tmp_path: Path) -> None:
     run("init", index, *options)
     assert params(index)["stop_tokens"] == "html index session tilde"
     lists = "a.com/session/x/y.html\nb.org/x/y/tilde/\nc.net/x/y.htm\n"
-    assert "added 3," in run("add", index, "-", *options, stdin=lists).stderr
+    assert "added 3" in run("add", index, "-", *options, stdin=lists).stderr
     assert run("pairs", index).stdout == "a.com\tb.org\t1.000000\texact\n"
     (tmp_path / "stop.txt").write_text("other")
     refused = run("add", index, "-", *options, code=1)
@@ -295,11 +294,11 @@ def test_stop_words_of_a_file_or_a_language(run: Run, tmp_path: Path) -> None:
         '{"id": "b", "text": "end, long and road"}\n'
     )
     made = run("add", index, "-", *options, stdin=texts).stderr
-    assert "2-word shingles, without 3 stop words" in made and "exact copies 1," in made
+    assert "2-word shingles, without 3 stop words" in made and "exact copies 1" in made
     alone = run("init", tmp_path / "alone.lshdb", *options)
     assert "2 words, as a set, without 3 stop words" in alone.stdout + alone.stderr
     assert params(index)["stop_tokens"] == "and of the"
-    assert "unchanged 2," in run("add", index, "-", *options, stdin=texts).stderr
+    assert "unchanged 2" in run("add", index, "-", *options, stdin=texts).stderr
     other = run("add", index, "-", "--stop-words", "en", stdin=texts, code=1).stderr
     assert "was made with stop_words = 'and of the'" in other
     run("init", tmp_path / "en.lshdb", "--stop-words", "en")

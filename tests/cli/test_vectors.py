@@ -53,12 +53,12 @@ def test_an_index_is_made_for_its_input(
     vectors = saved(tmp_path / "v.npy", array)
     options = ("--metric", metric, "--threshold", threshold)
     added = run("add", path, vectors, *options)
-    assert "added 300," in added.stderr and "8 float" in added.stderr
+    assert "added 300" in added.stderr and "8 float" in added.stderr
     params = params_of(path)
     assert (params.metric, params.dim, params.dtype) == (metric, 8, array.dtype.name)
     found = run("query", path, "--key", "7", "--top", "1").stdout.splitlines()
     assert found[-1].split("\t")[1] == "207"
-    assert "unchanged 300," in run("add", path, vectors, *options, "--dim", "8").stderr
+    assert "unchanged 300" in run("add", path, vectors, *options, "--dim", "8").stderr
     assert sound(path)
 
 
@@ -221,7 +221,7 @@ def test_weights(run: Run, tmp_path: Path) -> None:
     ]
     stdin = "".join(json.dumps(line) + "\n" for line in lines)
     said = run("add", path, "-", "--metric", "weighted-jaccard", "--k", "1", code=5, stdin=stdin)
-    assert "added 3," in said.stderr
+    assert "added 3" in said.stderr
     assert "<stdin>:4: " in said.stderr and "<stdin>:5: " in said.stderr
     for query in ("--text", "x x y"), ("--vector", '{"x": 2, "y": 1}'):
         found = run("query", path, *query, "--format", "tsv").stdout.splitlines()

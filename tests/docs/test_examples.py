@@ -102,7 +102,8 @@ def run(command: str, folder: Path, program: Path, **extra: str) -> str:
         text=True,
         check=False,
     )
-    return done.stdout
+    # The page shows a terminal, where no line begins with the time.
+    return re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ", "", done.stdout, flags=re.MULTILINE)
 
 
 def matches(expected: str, given: str) -> bool:

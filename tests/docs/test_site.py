@@ -37,7 +37,7 @@ def test_every_command_and_option_is_in_the_reference(hooks: ModuleType) -> None
     for name in COMMANDS:
         assert f"\n## lshdb {name}\n" in page
         assert f"[`lshdb {name}`](#lshdb-{name})" in page
-    assert page.count("| `-h, --help` |") == len(COMMANDS)
+    assert page.count("| `-h` |") == page.count("| `--help` |") == len(COMMANDS)
     assert "\b" not in page
     assert page.count("```") % 2 == 0
 

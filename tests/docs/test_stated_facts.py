@@ -89,7 +89,7 @@ def test_defaults_of_a_new_index_are_those_that_the_help_names(tmp_path: Path) -
 
 def test_a_help_shows_no_default_that_does_not_apply() -> None:
     said = help_of("reindex")
-    new_index = said.partition("New index:")[2].partition("Conduct:")[0]
+    new_index = said.partition("New index:")[2].partition("Output:")[0]
     assert re.findall(r"\[default[^\]]*\]", new_index) == ["[default: the name of its directory]"]
     assert "not the default" not in said
     assert "[default: 0.8" in help_of("init")  # options of one command are not those of another
