@@ -2,7 +2,8 @@
 
 While documents are added, a terminal shows a bar, and anything else gets a line a minute. The bar
 shows bytes read of all bytes, a total known from the start. Beside it stand the documents read,
-those committed, and the phase: reading the input and indexing a batch take turns.
+those committed, the phase (reading the input and indexing a batch take turns), and how long the
+rest takes at the pace so far.
 
 The interpreter acts on a signal between two of its own instructions. A statement that runs in the
 database for minutes is one instruction, so Ctrl-C would seem to do nothing. In
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lshdb import Document, Rejected
@@ -221,6 +223,15 @@ def _bar(progress: AddProgress) -> Any:
         def render(self, task: Task) -> Text:
             return Text(getattr(progress, self._name))
 
+    class TimeLeft(ProgressColumn):
+        """The time that the rest takes; nothing where the total is unknown."""
+
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            seconds = task.time_remaining
+            return Text("" if seconds is None else f"{timedelta(seconds=int(seconds))} left")
+
     return Progress(
         SpinnerColumn(),
         LiveText("phase"),
@@ -228,6 +239,7 @@ def _bar(progress: AddProgress) -> Any:
         DownloadColumn(),
         LiveText("counts"),
         TimeElapsedColumn(),
+        TimeLeft(),
         console=Console(stderr=True),
         transient=True,
         expand=True,

@@ -12,6 +12,10 @@ A record without a document in the index stays, because nothing shows that it re
 Records with one key have one document, so they stay or go together; those after the first are
 counted.
 
+Where the documents came from these very files and each record is one, as in an index that lasts for
+one question, the numbers of the lines tell which records go, and the lines of JSON between them are
+copied as they lie. That takes a fifth to a third off the whole command.
+
 In a folder, outputs have the paths of their inputs, from the deepest folder on that holds them all.
 """
 
@@ -98,6 +102,8 @@ _CONVERT = (
     "--filter takes JSON Lines as they were added, one object a line: convert the file (an array "
     "with jq -c '.[]'), or write it again in its own format with --output"
 )
+_DROPPED = 10_000
+"""Dropped documents whose names are looked up at once."""
 _STAYS, _GOES = Mark(True), Mark(False)
 _MARK_TYPES = ("bool", "string", "string", "float64")
 
@@ -304,14 +310,21 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
             opened = whole_file(target, compression=compression, overwrite=self._overwrite)
         with opened as out:
-            writer = file.writer(out, is_marked=self._is_marked)
-            for block in file.blocks():
-                marks = judge(block.keys)
-                n_kept = sum(mark.keep for mark in marks)
-                n_kept_records += n_kept
-                dropped += len(marks) - n_kept
-                writer.write(block, marks)
-            writer.close()
+            doc_ids = None if self._is_marked else judge.documents_of_file(source)
+            pieces = None if doc_ids is None else file.without(judge.lines(doc_ids))
+            if doc_ids is not None and pieces is not None:
+                out.writelines(pieces)
+                dropped = judge.take(doc_ids)
+                n_kept_records = len(doc_ids) - dropped
+            else:
+                writer = file.writer(out, is_marked=self._is_marked)
+                for block in file.blocks():
+                    marks = judge(block.keys)
+                    n_kept = sum(mark.keep for mark in marks)
+                    n_kept_records += n_kept
+                    dropped += len(marks) - n_kept
+                    writer.write(block, marks)
+                writer.close()
         return RewrittenFile(
             source.path, target, n_kept_records, dropped, judge.unknown, judge.repeated
         )
@@ -639,6 +652,29 @@ class _Judge:
             for key in keys
         ]  # fmt: skip
         return self._with_clusters(doc_ids, dropped, np.array(signature_ids, dtype=np.int64))
+
+    def documents_of_file(self, source: InputFile) -> range | None:
+        """Return the doc_ids of a file's records; None if they are known by their keys alone."""
+        return self._snapshot.documents_of_file(source.name)
+
+    def lines(self, doc_ids: range) -> Iterator[tuple[int, str]]:
+        """Yield the line and the key of each document of a file that is dropped, in order."""
+        start, stop = np.searchsorted(self._chosen.doc_ids, [doc_ids.start, doc_ids.stop]).tolist()
+        for at in range(start, stop, _DROPPED):
+            gone = self._chosen.doc_ids[at : min(at + _DROPPED, stop)]
+            keys = self._snapshot.keys_of(gone)
+            for source, doc_id in zip(
+                self._snapshot.values_of(gone, "source"), gone.tolist(), strict=True
+            ):
+                yield int(f"{source}".rpartition(":")[2]), keys[doc_id]
+
+    def take(self, doc_ids: range) -> int:
+        """Count the records of a file, each of which is a document; return how many are dropped."""
+        seen = self._seen[doc_ids.start : doc_ids.stop]
+        self.repeated += int(seen.sum())
+        seen[:] = True
+        bounds = np.searchsorted(self._chosen.doc_ids, [doc_ids.start, doc_ids.stop])
+        return int(np.diff(bounds)[0])
 
     def _with_clusters(
         self,

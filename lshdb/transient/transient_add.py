@@ -78,6 +78,56 @@ class _Digests:
         ]
 
 
+class _Files:
+    """Which documents came from which file, by the names and numbers that are their sources."""
+
+    def __init__(self) -> None:
+        self._starts: list[tuple[str, int]] = []
+        self._n = 0
+        self._odd: set[str] = set()
+
+    def append(self, sources: Sequence[str]) -> None:
+        """Take the sources of the next documents."""
+        place = 0
+        while place < len(sources):
+            name = _file_of(sources[place])
+            if not self._starts or self._starts[-1][0] != name:
+                self._starts.append((name, self._n + place))
+            beginning = f"{name}:"
+            is_last = sources[-1].startswith(beginning)
+            place = len(sources) if is_last else place + 1
+        self._n += len(sources)
+
+    def leave_out(self, source: str) -> None:
+        """Take note of a record that is no document, or of a file that cannot be read."""
+        self._odd |= {source, _file_of(source)}
+
+    def whole(self) -> dict[str, range]:
+        """Return the rows of each file without such a record, whose documents came together."""
+        files: dict[str, range] = {}
+        for (name, start), (_, end) in itertools.pairwise([*self._starts, ("", self._n)]):
+            if name in files:
+                self._odd.add(name)
+            files[name] = range(start, end)
+        return {name: rows for name, rows in files.items() if name not in self._odd}
+
+
+class _NotedRejections(Rejections):
+    """Rejections, of which the files take note."""
+
+    def __init__(self, files: _Files, result: AddResult, **how: Any) -> None:
+        super().__init__(result, **how)
+        self._files = files
+
+    def add(self, rejection: Rejected) -> None:
+        self._files.leave_out(rejection.source)
+        super().add(rejection)
+
+
+def _file_of(source: str) -> str:
+    return source.rpartition(":")[0]
+
+
 class TransientAdd:
     """Takes batches into a store; :meth:`finish` gives it its state.
 
@@ -87,6 +137,8 @@ class TransientAdd:
     family : Family
     result : AddResult
         Counted up.
+    files : _Files
+        Told of the source of each document.
     on_repeat : callable
         Told the key and the source of a document whose key came before; it is left out.
     """
@@ -96,6 +148,7 @@ class TransientAdd:
         store: TransientStore,
         family: Family,
         result: AddResult,
+        files: _Files,
         on_repeat: Callable[[str, str], None],
     ) -> None:
         self._store = store
@@ -109,6 +162,7 @@ class TransientAdd:
         self._batch_starts: list[int] = []
         self._set_sizes: list[NDArray[np.int32]] = []
         self._fields: dict[int, bytes] = {}
+        self._files = files
         self._n = self._n_signatures = 0
         self._digests = _Digests()
         self._written = WrittenContents()
@@ -121,9 +175,9 @@ class TransientAdd:
         places = self._without_repeats(batch)
         contents = ahead.contents(batch, places)
         self._signature_ids.append(self._share(contents, ahead))
-        self._names.append(
-            [batch.keys[place] for place in places], [batch.sources[place] for place in places]
-        )
+        sources = [batch.sources[place] for place in places]
+        self._names.append([batch.keys[place] for place in places], sources)
+        self._files.append(sources)
         forms = [0] * len(places)
         if self._params.keeps_texts:
             bodies = [raw_body(batch.bodies[place]) for place in places]
@@ -157,6 +211,7 @@ class TransientAdd:
             self._names,
             self._bodies,
             self._fields,
+            self._files.whole(),
             timestamp(),
         )
         store = self._store
@@ -270,8 +325,9 @@ def add_to_transient(
         check_whole("max_errors", max_errors, 0)
     started = time.perf_counter()
     result = AddResult()
-    rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
-    add = TransientAdd(store, family, result, rejections.add_repeat)
+    files = _Files()
+    rejections = _NotedRejections(files, result, on_reject=on_reject, max_errors=max_errors)
+    add = TransientAdd(store, family, result, files, rejections.add_repeat)
     blocks, is_at_hand = given_blocks(documents)
     told = callers_function(on_commit)
     try:

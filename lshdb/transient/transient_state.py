@@ -56,6 +56,8 @@ class DocumentColumns:
         Frames that a codec unpacks; without texts there are none.
     fields : dict of int to bytes
         Kept fields by doc_id, as JSON.
+    files : mapping of str to range
+        The rows of the documents of files in which each record is one.
     added_at : str
     """
 
@@ -67,6 +69,7 @@ class DocumentColumns:
     names: DocumentNames
     bodies: SpilledBytes
     fields: Mapping[int, bytes]
+    files: Mapping[str, range]
     added_at: str
 
     def __len__(self) -> int:
@@ -228,6 +231,11 @@ class TransientState:
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) of every document, in order."""
         return enumerate(self._documents.names.keys(), 1)
+
+    def documents_of_file(self, name: str) -> range | None:
+        """Return the doc_ids of a file's documents, if each of its records is one."""
+        rows = self._documents.files.get(name)
+        return None if rows is None else range(rows.start + 1, rows.stop + 1)
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
         """Yield (doc_id, signature_id, batch_id) of documents with a signature, in order."""

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from lshdb.cli import _long_work
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.conftest import family_corpus
 from tests.transient.test_same_answers import temporary
@@ -153,15 +151,37 @@ def test_what_is_an_index_and_what_is_not(
     assert "has lost index.toml" in run("clusters", "index", code=1).stderr
 
 
-def test_an_interruption_leaves_nothing(
-    run: Run, folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(self: _long_work.AddProgress, items: object) -> Iterator[object]:
-        assert list(temporary.iterdir())
-        raise KeyboardInterrupt
-        yield
+EVERY = ("pairs", "clusters", "dedup")
 
-    monkeypatch.setattr(_long_work.AddProgress, "watch", interrupted)
-    for command in ("pairs", "clusters"):
-        assert run(command, "n.jsonl", "-o", "out.tsv", code=130).stderr == "interrupted\n"
-        assert not Path("out.tsv").exists()
+
+@pytest.mark.parametrize(
+    ("stage", "commands"),
+    [
+        ("lshdb.cli._long_work.AddProgress.watch", EVERY),
+        ("lshdb.transient.transient_add.freeze_rows", EVERY),
+        ("lshdb.transient.transient_state.TransientState.document_columns", EVERY[:2]),
+        ("lshdb.groups.rewrite_files._Judge.take", EVERY[2:]),
+    ],
+)
+def test_an_interruption_leaves_nothing(
+    run: Run,
+    folder: Path,
+    temporary: Path,
+    stage: str,
+    commands: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interruptions = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        interruptions.append(list(temporary.iterdir()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stage, interrupted)
+    for command in commands:
+        output = "out.jsonl" if command == "dedup" else "out.tsv"
+        said = run(command, "n.jsonl", "-o", output, code=130).stderr
+        assert said.endswith("interrupted\n")
+        assert not Path(output).exists()
+    assert all(len(folders) == 1 for folders in interruptions)
+    assert len(interruptions) == len(commands)

@@ -19,12 +19,14 @@ from __future__ import annotations
 import itertools
 import tempfile
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import IO, Any, NamedTuple
 
 import orjson
 
+from lshdb.arrays import np
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.delimited import RecordLines, parse_records
 from lshdb.documents.formats.json_text import exact_value
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 MARKS = ("lshdb_keep", "lshdb_cluster", "lshdb_kept_as", "lshdb_similarity")
+_LINE_FEED = 10
 _RECORDS = 1000
 _BLOCK_BYTES = 4 * 2**20
 
@@ -119,6 +122,23 @@ class RecordFile(ABC):
     @abstractmethod
     def names(self) -> Sequence[str]:
         """Return the names of the fields, by the header, the schema or the first object."""
+
+    def without(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes] | None:
+        """Return the file without some lines, in pieces; None if records are no lines in it.
+
+        Nothing but the lines that go is parsed.
+
+        Parameters
+        ----------
+        lines : iterator of (int, str)
+            The numbers of the lines, from 1, in order; and the keys of their records.
+
+        Raises
+        ------
+        BrokenSourceError
+            The file cannot be read to its end, or a line has another key.
+        """
+        return None
 
     @abstractmethod
     def writer(self, out: IO[bytes], *, is_marked: bool) -> RecordWriter:
@@ -293,6 +313,40 @@ class _TextWriter(RecordWriter):
 class JsonLines(_TextFile):
     """Lines of JSON; a line that is no object stays and gets no mark."""
 
+    def without(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes] | None:
+        """Return the file without some lines; None if it is encoded, or an array."""
+        first = next(self._chunks, b"")
+        self._chunks = itertools.chain([first], self._chunks) if first else self._chunks
+        is_array = first.removeprefix(BOM_UTF8).lstrip()[:1] == b"["
+        return None if self._encoding is not None or is_array else self._pieces(lines)
+
+    def _pieces(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes]:
+        number = 1
+        gone = next(lines, None)
+        for block in _by_lines(self._chunks):
+            end = number + block.count(b"\n") + (not block.endswith(b"\n"))
+            if gone is None or gone[0] >= end:
+                yield block
+            else:
+                ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == _LINE_FEED) + 1
+                ends = np.append(np.append(0, ends), len(block))
+                at = 0
+                while gone is not None and gone[0] < end:
+                    start, stop = ends[gone[0] - number : gone[0] - number + 2].tolist()
+                    self._require_key(block[start:stop], *gone)
+                    yield block[at:start]
+                    at = stop
+                    gone = next(lines, None)
+                yield block[at:]
+            number = end
+
+    def _require_key(self, line: bytes, number: int, key: str) -> None:
+        """Raise BrokenSourceError if a line is not the one that was read before."""
+        if not self._fields.row_keys and key_of(parse_object(line), self._fields.key_name) != key:
+            error = BrokenSourceError(f"has changed since it was read: no key {key!r:.100}")
+            error.line = number
+            raise error
+
     def _records(self) -> Iterator[_Record]:
         number = 0
         for line in split_raw_lines(self._chunks, self._limit):
@@ -317,6 +371,20 @@ class JsonLines(_TextFile):
         fields = orjson.dumps(dict(zip(MARKS, mark, strict=True)))
         comma = b"," if record.fields else b""
         return body[:-1] + comma + fields[1:] + end
+
+
+def _by_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in blocks of whole lines; the last one may lack its end."""
+    pieces: list[bytes] = []
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*pieces, chunk[:end]])
+            pieces = []
+        if end < len(chunk):
+            pieces.append(chunk[end:])
+    if pieces:
+        yield b"".join(pieces)
 
 
 class Delimited(_TextFile):

@@ -195,6 +195,12 @@ class IndexState(RowsAndTexts, Protocol):
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
         """Return documents by key, for the keys that exist."""
 
+    def documents_of_file(self, name: str) -> range | None:
+        """Return the doc_ids of a file's documents, if each of its records is one, in order.
+
+        Their sources are its name and the number of the line or record. None if it is not known.
+        """
+
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
         """Return signatures by key, for keys that exist and have one."""
 

@@ -415,6 +415,10 @@ class Snapshot(RowReader):
 
     # Documents
 
+    def documents_of_file(self, name: str) -> range | None:
+        """Return None: documents come from several adds, and files change between them."""
+        return None
+
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
         """Return signatures by key, for keys that exist and have one."""
         return {
