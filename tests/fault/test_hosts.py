@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,6 +22,8 @@ import pytest
 from lshdb import DamageError, Document, Index, LockedError, SignaturesElsewhereError
 from lshdb.cli._documents_in import add_watched
 from lshdb.cli._long_work import AddProgress
+from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres, PostgresDatabase
+from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession
 from lshdb.storage.transactions.changes import WriteTransaction
 from tests.conftest import pair_set
 from tests.fault.soundness import documents_of
@@ -237,6 +240,38 @@ def test_two_hosts_with_all_files_do_not_write_in_turn(left: int, here: Path, th
     with Index.open(here.with_name("other.lshdb")) as other:
         assert other.check() == []
         assert documents_of(other) == texts(0, 30) | texts(90, 95)
+
+
+def test_a_lost_commit_is_asked_for_again_under_the_lock(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may still be at it when the connection is gone."""
+    calls: list[str] = []
+    commit, lock = OpenPostgres.commit, PostgresDatabase.lock
+    has_mark = PostgresSession.has_mark
+
+    def lose(connection: OpenPostgres) -> None:
+        commit(connection)
+        calls.append("commit")
+        if calls.count("commit") == 1:
+            raise psycopg.OperationalError("the connection is lost")
+
+    def ask(session: PostgresSession, mark: str) -> bool:
+        calls.append("ask")
+        return calls.count("ask") > 1 and has_mark(session, mark)
+
+    def take(*arguments: Any, **options: Any) -> None:
+        calls.append("lock")
+        lock(*arguments, **options)
+
+    monkeypatch.setattr(OpenPostgres, "commit", lose)
+    monkeypatch.setattr(PostgresSession, "has_mark", ask)
+    monkeypatch.setattr(PostgresDatabase, "lock", take)
+    with Index.open(here) as index:
+        assert index.add([("more", "some words")], workers=1).added == 1
+        first = calls.index("ask")
+        assert calls[first - 1 : first + 3] == ["commit", "ask", "lock", "ask"]
+        assert index.check() == []
 
 
 def test_a_deadlock_is_got_over(

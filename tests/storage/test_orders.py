@@ -388,6 +388,31 @@ def test_a_file_of_other_rows_is_not_used(tmp_path: Path) -> None:
     assert [name.last for name in names(tmp_path / "a")] == [101]
 
 
+def test_orders_that_fail_on_the_way_are_followed_by_sql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each bucket comes once: also the one behind the last that orders gave."""
+    with Index.create(tmp_path / "x") as index:
+        index.add(texts(random.Random(11), 40))
+    with snapshot_of(tmp_path / "x") as (snapshot, _):
+        expected = joined(list(by_sql(snapshot).in_order()))
+        first, last = 0, int(expected.keys[-1])
+        middle = int(expected.keys[7])
+        monkeypatch.setattr(
+            frozen.Cover, "ranges", lambda cover, n: [(first, middle - 1), (middle, last)]
+        )
+        grouped = frozen.Cover.grouped
+
+        def fail_behind(cover: frozen.Cover, begin: int, end: int, *, above: int) -> Any:
+            if begin == middle:
+                raise OSError("gone")
+            return grouped(cover, begin, end, above=above)
+
+        monkeypatch.setattr(frozen.Cover, "grouped", fail_behind)
+        assert_equal(joined(list(snapshot.postings.in_order())), expected)
+        assert snapshot.orders is not None and snapshot.orders.faults == ["gone"]
+
+
 def test_a_file_of_other_rows_and_of_a_commit_of_that_number_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
