@@ -8,6 +8,7 @@ from lshdb import Index
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
+from lshdb.cli._words import counted
 from lshdb.cli.stats import readable_size
 
 __all__ = ["command"]
@@ -35,5 +36,5 @@ def command(index_path: str, *, lock_timeout: float) -> None:
     note(
         f"{result.bytes_before:,} bytes before ({readable_size(result.bytes_before)}), "
         f"{result.bytes_after:,} after ({readable_size(result.bytes_after)}); "
-        f"{result.dropped:,} unused signatures dropped, {result.signatures:,} kept"
+        f"{counted(result.dropped, 'unused signature')} dropped, {result.signatures:,} kept"
     )

@@ -10,6 +10,10 @@ A block of a language in ``RUN`` has a comment above it that says what becomes o
 ``<!-- session with a standby: NAME -->``
     The same, with the services ``press``, ``standby`` and ``spare``: a server, its standby, and
     another server.
+``<!-- session as root: NAME -->``
+    The same, in a folder where other users can go.
+``<!-- session with pgbouncer: NAME -->``
+    The same, with a server whose socket is in ``/run/postgresql``, and ``/run/pgbouncer``.
 ``<!-- python: NAME -->``
     Run as it stands; blocks of one name on a page share their names and a folder. What it prints
     is the block under ``<!-- output -->`` that follows; without one it prints nothing.
@@ -38,6 +42,8 @@ KINDS = {
     "session",
     "session in postgres",
     "session with a standby",
+    "session as root",
+    "session with pgbouncer",
     "python",
     "python with spark",
     "sql",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import io
 import os
+import pwd
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +26,8 @@ from lshdb.cli._group import cli
 from tests.cli.conftest import environment
 from tests.conftest import family_corpus
 from tests.docs.blocks import KINDS, PAGES, ROOT, RUN, Block, blocks, groups
-from tests.postgres import PostgresServer, PostgresUrl, programs
+from tests.pgbouncer import program as pgbouncer_program
+from tests.postgres import PostgresServer, PostgresUrl, process_account, programs
 
 ALL = [found for path in PAGES for found in blocks(path)]
 
@@ -46,6 +51,39 @@ class Ahead(datetime.datetime):
 
 records.datetime = Ahead
 sys.argv[:] = sys.argv[2:]
+sys.exit(lshdb.cli.launch.main())
+"""
+
+
+SUDO = """
+# As the program of that name: sudo -u USER [-g GROUP] lshdb ...
+import contextlib, grp, io, os, pwd, sys, tempfile
+
+import lshdb.cli.launch
+from lshdb.cli._group import cli
+
+# That user may not be allowed to read the library, so all of it is loaded before.
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), \\
+        contextlib.redirect_stderr(io.StringIO()):
+    os.environ["XDG_CACHE_HOME"] = index = folder + "/cache"
+    index, feed = folder + "/x.lshdb", folder + "/a.jsonl"
+    with open(feed, "w") as file:
+        for key in "ab":
+            file.write(f'{{"id": "{key}", "text": "one two three four five six"}}\\n')
+    for words in (["add", index, feed], ["remove", index, "b"], ["compact", index],
+                  ["pairs", index], ["check", index]):
+        with contextlib.suppress(SystemExit):
+            cli.main(words)
+
+user, group, words = pwd.getpwnam(sys.argv[2]), None, sys.argv[3:]
+assert sys.argv[1] == "-u"
+if words[0] == "-g":
+    group, words = grp.getgrnam(words[1]).gr_gid, words[2:]
+assert words[0] == "lshdb"
+os.setgroups([])
+os.setgid(user.pw_gid if group is None else group)
+os.setuid(user.pw_uid)
+sys.argv[:] = words
 sys.exit(lshdb.cli.launch.main())
 """
 
@@ -84,8 +122,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, module in (("lshdb", "-m lshdb"), ("python", "")):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         (folder / name).chmod(0o755)
-    (folder / "faketime").write_text(f"#!{sys.executable}\n{FAKETIME}")
-    (folder / "faketime").chmod(0o755)
+    for name, script in (("faketime", FAKETIME), ("sudo", SUDO)):
+        (folder / name).write_text(f"#!{sys.executable}\n{script}")
+        (folder / name).chmod(0o755)
     return folder
 
 
@@ -174,6 +213,59 @@ def services(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Iterato
         file = tmp_path_factory.mktemp("services") / "services"
         file.write_text("\n".join([*lines, ""]))
         yield file
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that all users can go to, which a folder of pytest is not."""
+    with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def has_account(name: str, group: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+        grp.getgrnam(group)
+    except KeyError:
+        return False
+    return True
+
+
+@pytest.mark.sqlite("about files")
+@pytest.mark.skipif(
+    os.getuid() != 0 or not (has_account("www-data", "www-data") and has_account("news", "users")),
+    reason="only root can become other users, whom this system may not have",
+)
+@pytest.mark.parametrize("found", list(groups("session as root")), ids=named)
+def test_session_as_root(found: list[Block], open_folder: Path, program: Path) -> None:
+    for part in found:
+        hold_session(part.text, open_folder, program)
+
+
+@pytest.mark.skipif(pgbouncer_program() is None, reason="PgBouncer is not installed")
+@pytest.mark.parametrize("found", list(groups("session with pgbouncer")), ids=named)
+def test_session_with_pgbouncer(
+    found: list[Block], open_folder: Path, program: Path, services: Path
+) -> None:
+    """With other folders for the sockets; PgBouncer does not run as root."""
+    sockets = open_folder / "run"
+    sockets.mkdir()
+    sockets.chmod(0o777)
+    account = process_account()
+    name = pwd.getpwuid(account["user"]).pw_name if account else ""
+    (program / "pgbouncer").write_text(
+        f'#!/bin/sh\nexec {pgbouncer_program()} {f"--user={name}" if name else ""} "$@"\n'
+    )
+    (program / "pgbouncer").chmod(0o755)
+    (server,) = set(re.findall(r"^host=(.*)\n(?=\n|\[standby)", services.read_text(), re.MULTILINE))
+    try:
+        for part in found:
+            text = part.text.replace("/run/pgbouncer", str(sockets))
+            hold_session(text.replace("/run/postgresql", server), open_folder, program)
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((sockets / "pid").read_text()), signal.SIGKILL)
 
 
 READ_ONLY = "is on a standby server, which only reads"
