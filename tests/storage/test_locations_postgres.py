@@ -466,3 +466,24 @@ def test_without_psycopg_the_extra_is_named(tmp_path: Path) -> None:
     assert "needs psycopg" in done.stderr
     assert install_command("postgres") in done.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_a_schema_that_another_index_has_by_now_is_not_written_to(
+    tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    place = {"database": postgres_url.lshdb, "schema": postgres_schema}
+    with Index.create(tmp_path / "one.lshdb", **place) as index:
+        with psycopg.connect(postgres_url.psycopg) as connection:
+            connection.execute(
+                sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(postgres_schema))
+            )
+        Index.create(tmp_path / "other.lshdb", **place).close()
+        for ask in (
+            lambda: index.add([("k", "some words")]),
+            lambda: index.remove("k"),
+            lambda: index.query("some words"),
+        ):
+            with pytest.raises(LshdbError, match="uuid"):
+                ask()
+    with Index.open(tmp_path / "other.lshdb") as other:
+        assert other.stats().documents == 0 and other.check() == []

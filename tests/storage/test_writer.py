@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sqlite3
@@ -132,6 +133,16 @@ def test_a_writer_whose_commit_is_not_known_is_not_used_again(
         patched.undo()
         with pytest.raises(LshdbError, match="the writer is closed"), writer.transaction():
             pass
+
+
+@pytest.mark.sqlite("Postgres has a lock of its own for it")
+def test_nobody_else_writes_from_the_beginning_of_a_transaction(make_index: Make) -> None:
+    """Before its first change, too: what it has read would be of another state."""
+    index = make_index()
+    with Writer(index._store, lock_timeout=1) as writer, writer.transaction():
+        stranger = sqlite3.connect(index.path / "index.db", timeout=0, isolation_level=None)
+        with contextlib.closing(stranger), pytest.raises(sqlite3.OperationalError, match="locked"):
+            stranger.execute("BEGIN IMMEDIATE")
 
 
 def test_rows_past_the_committed_count_are_overwritten(make_index: Make) -> None:
