@@ -128,14 +128,36 @@ def test_what_quotes_where_needed_comes_back_or_is_told_of(
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter="\t", lineterminator="\n")
     writer.writerows([("id", "text", "note"), *rows])
-    documents, rejected = read_bytes(file.getvalue().encode(), input_format="tsv")
+    notes: list[str] = []
+    documents, rejected = read_bytes(
+        file.getvalue().encode(), input_format="tsv", on_note=notes.append
+    )
     has_lines = any("\t" in text and "\n" in text for _, text, _ in rows)
     cells = [(d.key, d.body) for d in documents]
     if rejected:  # a cell whose lines look like records
         assert has_lines
     elif any(not {*text, *note}.isdisjoint('"\t\n') for _, text, note in rows):
         lines = [tuple(line.split("\t")[:2]) for line in file.getvalue().split("\n")[1:-1]]
-        assert cells == [row[:2] for row in rows] or (has_lines and cells == lines)
+        is_told_of = has_lines and any("could be one cell" in note for note in notes)
+        assert cells == [row[:2] for row in rows] or (is_told_of and cells == lines)
+
+
+def test_lines_that_could_be_a_cell_are_told_of(tmp_path: Path, read: Read) -> None:
+    notes: list[str] = []
+    before = "".join(f"{number}\tplain\n" for number in range(3))
+    doubtful = '7\t"one\n8\ttwo\n9\tthree"\n10\tfour\n'
+    (tmp_path / "a.tsv").write_bytes(HEADER + (before + doubtful).encode())
+    documents, rejected = read(tmp_path / "a.tsv", on_note=notes.append)
+    assert [d.key for d in documents][-4:] == ["7", "8", "9", "10"] and rejected == []
+    (note,) = notes
+    assert note.startswith(f"{tmp_path / 'a.tsv'}:5: lines were read as records that could be")
+    for quote, n in (("none", 7), ('"', 5)):
+        notes.clear()
+        assert len(read(tmp_path / "a.tsv", on_note=notes.append, quote=quote)[0]) == n
+        assert notes == []
+    (tmp_path / "a.tsv").write_bytes(HEADER + (before + doubtful + '11\t5" wide\n').encode())
+    read(tmp_path / "a.tsv", on_note=notes.append)
+    assert notes == [], "an inch mark: no cell is in quotes"
 
 
 @given(st.lists(st.text('ab ,"', max_size=8), max_size=8))

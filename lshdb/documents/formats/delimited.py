@@ -109,6 +109,11 @@ def _read_delimited(
             yield Rejected(f"{name}:{line}", reason)
     if long_cells.count:
         file.note(f"{name}:{long_cells}")
+    if quotes.doubtful_line:
+        file.note(
+            f"{name}:{quotes.doubtful_line}: lines were read as records that could be one cell in "
+            "quotes; if they are, give --quote '\"', and otherwise --quote none"
+        )
 
 
 def _advice(cells: list[str], quotes: Quotes) -> str:

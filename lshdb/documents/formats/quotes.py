@@ -17,7 +17,8 @@ there are no quotes. Besides, the block must show what a file without quotes doe
 A cell whose lines look like records themselves, each with as many tabs as the header, shows
 nothing: rather these are records, the first and last of which hold a stray quote. So does a title
 in quotes among others without. In doubt there are no quotes, because that loses nothing silently:
-a line that was part of a cell is rejected, and the reason names the option.
+a line that was part of a cell is rejected, and the reason names the option. If all lines of such a
+cell are records, a note names the first.
 
 The decision holds for the rest of the file. In a stream, such as standard input, lines are held
 from the first quote on until the block is full, an inch mark decides, or the input ends.
@@ -67,11 +68,14 @@ class Quotes:
     ----------
     character : str
         Where the content decides, it is empty up to the chunk with the first quote.
+    doubtful_line : int
+        Where lines are read as records that could be a quoted cell; 0 if there are none.
     """
 
     def __init__(self, character: str, *, is_open: bool = False, is_given: bool = False) -> None:
         self.character = character
         self.is_given = is_given
+        self.doubtful_line = 0
         self._is_open = is_open
 
     def watch(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -116,6 +120,8 @@ class Quotes:
                 size += len(following)
         if look.holds_up and look.is_shown:
             self.character = '"'
+        elif look.holds_up:
+            self.doubtful_line = look.doubtful_line
         return block, failure
 
 
@@ -132,12 +138,14 @@ class _Before:
     ----------
     n_cells : int
         Cells of the header; 0 as long as it has not come.
+    n_lines : int
+        Lines whose end has come.
     line : bytes
         The beginning of the line whose end has not come; of a very long one, the end of that.
     """
 
     def __init__(self) -> None:
-        self.n_cells = 0
+        self.n_cells = self.n_lines = 0
         self.has_records = self.has_commas = False
         self.line = b""
 
@@ -148,6 +156,7 @@ class _Before:
             self.line = (self.line + rest)[-_TAIL:]
             return
         lines = self.line + lines
+        self.n_lines += lines.count(b"\n") + 1
         self.line = rest[-_TAIL:]
         if not self.n_cells:
             header, _, lines = lines.removeprefix(BOM_UTF8).lstrip(b"\r\n").partition(b"\n")
@@ -157,10 +166,14 @@ class _Before:
 
 
 class _Look(NamedTuple):
-    """Whether a block can be read as quoted cells, and whether it shows that it must be."""
+    """Whether a block can be read as quoted cells, and whether it shows that it must be.
+
+    The line is that of the first record whose lines look like records themselves.
+    """
 
     holds_up: bool
     is_shown: bool = False
+    doubtful_line: int = 0
 
 
 _NONE = _Look(False)
@@ -175,6 +188,7 @@ def _look(before: _Before, block: bytes, *, is_whole: bool) -> _Look:
         text = text[: text.rfind(b"\n") + 1]
     columns = _Columns(before)
     is_shown = False
+    doubtful_line = 0
     position = 0
     while position < len(text):
         start = position
@@ -185,7 +199,8 @@ def _look(before: _Before, block: bytes, *, is_whole: bool) -> _Look:
             if match is None:
                 if is_whole or _OPEN.match(text, position) is None:
                     return _NONE
-                return _Look(True, is_shown or columns.show_quotes())  # it is closed further on
+                is_shown = is_shown or columns.show_quotes()
+                return _Look(True, is_shown, doubtful_line)  # it is closed further on
             position = match.end()
             if text.startswith(_QUOTE, position):
                 return _NONE
@@ -203,7 +218,10 @@ def _look(before: _Before, block: bytes, *, is_whole: bool) -> _Look:
             lines = text[start:position].removesuffix(b"\n").split(b"\n")
             n_records = sum(line.count(b"\t") + 1 == n_cells for line in lines)
             is_shown |= columns.take(record, are_records=n_records > 1)
-    return _Look(True, is_shown or columns.show_quotes())
+            if n_records > 1:
+                n_before = before.n_lines + text.count(b"\n", 0, start)
+                doubtful_line = doubtful_line or n_before + 1
+    return _Look(True, is_shown or columns.show_quotes(), doubtful_line)
 
 
 class _Columns:
