@@ -64,6 +64,13 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
             "row 3, band 2: says bucket 77; by its row, it is not in that one",
         ),
         ("UPDATE band SET b2 = NULL WHERE signature_id = 3", "values that are no whole numbers"),
+        ("UPDATE band SET b2 = 0.5 WHERE signature_id = 3", "table band, row"),
+        (f"UPDATE band SET b2 = {2**63 - 1} WHERE signature_id = 3", "table band, row"),
+        (
+            "UPDATE band SET b2 = (SELECT b2 FROM band AS other "
+            "WHERE other.signature_id = 7 - band.signature_id) WHERE signature_id IN (3, 4)",
+            "row 3, band 2: says",  # their sum is as before
+        ),
         ("UPDATE document SET key = 'x' WHERE key = 'u000'", "table document, row"),
         ("UPDATE document SET n_chars = n_chars + 1 WHERE key = 'u000'", "CRC-32 of its values"),
         ("UPDATE document SET last_seen_at = added_at || '1'", "table document, row"),

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _READ_BYTES = 4 * 2**20
+_SUMMED_ROWS = 2**16
 
 
 def block_findings(snapshot: Snapshot, *, is_quick: bool = False) -> Iterator[Finding]:
@@ -74,13 +75,15 @@ def _file_findings(
 def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     """Yield buckets that differ from their signatures', and signatures without buckets.
 
-    The rows of the table ``band`` are read beside those of the file, some at a time.
+    The table ``band`` is compared with the file some rows at a time, and is read where they differ.
     """
     n, file = snapshot.n_signatures, snapshot.signature_file
-    step = max(1, _READ_BYTES // file.row_bytes)
+    step = min(max(1, _READ_BYTES // file.row_bytes), _SUMMED_ROWS)
     for start in range(0, n, step):
         stop = min(start + step, n)
         expected = bucket_keys(file.take_between(start, stop), **params.cut)
+        if snapshot.bands.are_rows(start, expected):
+            continue
         try:
             ids, keys = snapshot.bands.rows(start, stop)
         except (ValueError, TypeError, OverflowError):
