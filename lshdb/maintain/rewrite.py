@@ -140,6 +140,7 @@ def reband_index(
         with contextlib.closing(Store.open(path)) as rebanded:
             rebanded.use_orders(BandOrders(params.cut))
             rebanded.freeze()
+            store.follow(rebanded)
         with writer.transaction() as transaction:
             transaction.complete_bands(params.bands)
         writer.vacuum()

@@ -19,7 +19,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from lshdb import DamageError, Document, Index, LockedError, SignaturesElsewhereError
+from lshdb import (
+    DamageError,
+    Document,
+    Index,
+    IndexChangedError,
+    LockedError,
+    LshdbError,
+    SignaturesElsewhereError,
+)
 from lshdb.cli._documents_in import add_watched
 from lshdb.cli._long_work import AddProgress
 from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres, PostgresDatabase
@@ -240,6 +248,26 @@ def test_two_hosts_with_all_files_do_not_write_in_turn(left: int, here: Path, th
     with Index.open(here.with_name("other.lshdb")) as other:
         assert other.check() == []
         assert documents_of(other) == texts(0, 30) | texts(90, 95)
+
+
+def test_bands_that_another_host_cuts_anew_are_not_written_to(here: Path, there: Host) -> None:
+    """In the middle of an add: what was committed before stays."""
+
+    def come() -> Iterator[tuple[str, str]]:
+        for number, item in enumerate(texts(20, 40).items()):
+            if number == BATCH + 1:
+                Index.reband(there("other.lshdb", whole=True), bands=4, rows=2)
+            yield item
+
+    with (
+        Index.open(here) as index,
+        pytest.raises(LshdbError, match=r"banded anew since it was opened.* is not in$") as caught,
+    ):
+        index.add(come(), workers=1)
+    assert not isinstance(caught.value, IndexChangedError)  # or the add would begin again
+    with Index.open(here.with_name("other.lshdb")) as banded:
+        assert banded.check() == []
+        assert documents_of(banded) == texts(0, 30)
 
 
 def test_a_lost_commit_is_asked_for_again_under_the_lock(

@@ -475,6 +475,10 @@ class Store:
                 hint="open it again",
             )
 
+    def follow(self, rebanded: Store) -> None:
+        """Take the banding of this same index, opened again, for the one to compare with."""
+        self._banding = rebanded._banding
+
     def is_replaced(self) -> bool:
         """Return whether another index lies at the path than when this one was opened; 5 us.
 

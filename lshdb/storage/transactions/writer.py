@@ -24,7 +24,13 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from lshdb.errors import DatabaseError, LockedError, LshdbError, write_hint
+from lshdb.errors import (
+    DatabaseError,
+    IndexChangedError,
+    LockedError,
+    LshdbError,
+    write_hint,
+)
 from lshdb.files.process import Process, leave_open
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
@@ -32,6 +38,7 @@ from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.diagnosis import is_callers
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Frozen, Store
 from lshdb.threads import Task, Workers
 
@@ -124,7 +131,6 @@ class Writer:
         with contextlib.ExitStack() as opened:
             if store.database.serves_hosts:
                 snapshot = opened.enter_context(self._attempt()).snapshot
-                store.check_banding(snapshot.banding)
             else:
                 snapshot = opened.enter_context(store.reading())
             check_revision(snapshot.revision(), store.directory.path)
@@ -252,7 +258,7 @@ class Writer:
         try:
             self._lock_database()
             transaction = WriteTransaction(self._connection, self._store)
-            self._store.check_uuid(transaction.snapshot.uuid)
+            self._check_same(transaction.snapshot)
             yield transaction
             is_changed = transaction.seal()
         except BaseException:
@@ -275,6 +281,29 @@ class Writer:
         creation = self._store.creation
         if creation and transaction.batch_id is not None and not creation.is_whole_only:
             self._settle()
+
+    def _check_same(self, snapshot: Snapshot) -> None:
+        """See that it is the index that was opened, and cut as it was then.
+
+        Another host may cut it anew between two transactions. Once this writer has entered, it may
+        have taken some of its input, so nobody is to begin again.
+
+        Raises
+        ------
+        IndexChangedError
+            This writer has not entered yet.
+        LshdbError
+        """
+        self._store.check_uuid(snapshot.uuid)
+        try:
+            self._store.check_banding(snapshot.banding)
+        except IndexChangedError as error:
+            if self._began is None:
+                raise
+            raise LshdbError(
+                f"{error.message}; what was being written is not in",
+                hint="run the same command again: what is in already will be left unchanged",
+            ) from error
 
     def _lock_database(self) -> None:
         """Keep writers of other hosts out until the transaction ends."""
