@@ -461,7 +461,7 @@ def _streamed(
 def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
     """Explain the answer to a query without shingles, or with a single one."""
     params = index.params
-    n_shingles = 0 if hits and params.kind.is_dense else index.count_shingles(body)
+    n_shingles = 0 if hits and params.kind.is_dense else hits.n_shingles
     if not hits and not n_shingles:
         note(
             f"the {name} has no {element_in_words(params)} to compare, so nothing is similar to it"

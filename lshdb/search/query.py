@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import MEASURES, check_choice, check_items, check_key, check_whole
@@ -288,10 +289,13 @@ def query_index(
     (query,) = family.sign_queries(usable_contents(family, [body]))
     if not query.row or options.is_nearest or not store.database.answers_at_once:
         with store.reading() as snapshot:
-            return _answers(options.searcher(snapshot, family), family, [query])[0]
-    is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
-    with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
-        return options.bucket_searcher(snapshot, family).answer(query)
+            hits = _answers(options.searcher(snapshot, family), family, [query])[0]
+    else:
+        is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
+        with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
+            hits = options.bucket_searcher(snapshot, family).answer(query)
+    hits.n_shingles = family.size(query.point)
+    return hits
 
 
 def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
@@ -530,10 +534,15 @@ class Searcher:
         if not query.row:
             return Hits()
         candidates = self._candidates(query, self.snapshot.members(query.keys))
-        documents = self.snapshot.documents_of_signatures([number for number, _ in candidates])
+        numbers = [number for number, _ in candidates]
+        texts: dict[int, Any] = {}
+        if self._method == "exact" and self._params.keeps_texts:
+            documents, texts = self.snapshot.documents_and_texts(numbers)
+        else:
+            documents = self.snapshot.documents_of_signatures(numbers)
         levels = [one for one in candidates if one[0] in documents]
         if self._method == "exact":
-            levels = self._compared(query, [number for number, _ in levels], documents)
+            levels = self._compared(query, [number for number, _ in levels], documents, texts)
         return self._ranked(levels, documents)
 
     def search_document(self, document: StoredDocument) -> Hits:
@@ -596,11 +605,22 @@ class Searcher:
         return list(zip([signature_id for signature_id, _, _ in agreeing], levels, strict=True))
 
     def _compared(
-        self, query: SignedQuery, ids: list[int], documents: Documents
+        self,
+        query: SignedQuery,
+        ids: list[int],
+        documents: Documents,
+        texts: Mapping[int, Any] = MappingProxyType({}),
     ) -> list[tuple[int, float]]:
-        """Return (signature, exact level) of those whose texts suffice."""
+        """Return (signature, exact level) of those whose texts suffice; texts may be there."""
         levels: list[tuple[int, float]] = []
-        for chosen, contents in contents_of(self.snapshot, self._family, ids, documents):
+        groups: Iterable[tuple[list[int], list[Any]]]
+        if len(texts) == len(ids):
+            groups = (
+                [(ids, self._family.contents([texts[number] for number in ids]))] if ids else ()
+            )
+        else:
+            groups = contents_of(self.snapshot, self._family, ids, documents)
+        for chosen, contents in groups:
             exact = zip(chosen, self._family.levels_with(query, contents), strict=True)
             levels += [level for level in exact if level[1] >= self._threshold]
         return levels

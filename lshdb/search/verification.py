@@ -129,11 +129,15 @@ class Hits(list[Hit]):
     truncated : int
         How many more documents were found that ``top`` left out. A search with ``recall`` or
         ``probe_limit`` ends when it has the nearest and counts no others: 0.
+    n_shingles : int or None
+        Of the query, as :meth:`lshdb.Index.count_shingles` counts them; None unless
+        :meth:`lshdb.Index.query` was given a body.
     """
 
     def __init__(self, hits: Iterable[Hit] = (), *, truncated: int = 0) -> None:
         super().__init__(hits)
         self.truncated = truncated
+        self.n_shingles: int | None = None
 
 
 class NearestHits(Hits):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,23 @@ def test_rows_that_cannot_be_read_are_an_error_of_ours(
         index.add([("a", text), ("b", "and another one of them")])
         with pytest.raises(LshdbError, match=r"signatures\.npy cannot be read: Input/output error"):
             index.query(text)
+
+
+@pytest.mark.parametrize("n_similar", [1, 3, 30])
+@pytest.mark.parametrize("n_words", [20, 9_000])
+def test_texts_that_come_with_their_documents_or_not_give_one_answer(
+    make_index: Callable[..., Index], n_similar: int, n_words: int
+) -> None:
+    """Few or many candidates, short texts or long ones, with copies and removed documents."""
+    index = make_index(threshold=0.5)
+    words = [f"w{number}" for number in range(n_words)]
+    texts = [" ".join([*words[:-2], f"x{number}", *words[-2:]]) for number in range(n_similar)]
+    index.add((f"t{number}", text) for number, text in enumerate(texts))
+    index.add((f"copy{number}", text) for number, text in enumerate(texts))
+    index.remove(["t0", "copy0"] if n_similar > 1 else ["t0"])
+    query = " ".join(words)
+    hits = index.query(query, top=None)
+    ((_, expected),) = index.query_many([query], top=None, workers=2)
+    assert hits == expected and len(hits) == max(2 * n_similar - 2, 1)
+    assert hits.n_shingles == index.count_shingles(query)
+    assert index.query(key=hits[0].key).n_shingles is None

@@ -121,6 +121,12 @@ class RowsAndTexts(Protocol):
 class QuerySnapshot(RowsAndTexts, Protocol):
     """The part of one state of an index that a query needs."""
 
+    def documents_and_texts(self, signature_ids: list[int]) -> tuple[Documents, dict[int, Any]]:
+        """Return what :meth:`documents_of_signatures` does, and texts that came with it.
+
+        Those are the texts of a few short documents, by signature; others are left out.
+        """
+
     def members(self, keys: bytes | bytearray) -> bytes:
         """Return the same as :meth:`members_of` for one query, native int64 as bytes."""
 

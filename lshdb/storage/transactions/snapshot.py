@@ -63,6 +63,10 @@ _SHARED_SIGNATURES = (
     "GROUP BY signature_id HAVING count(*) > 1"
 )
 
+_MOST_TEXTS = 8
+"""Documents whose texts are read together with their keys."""
+_SHORT_CHARACTERS = 2**15
+"""The longest of these texts: all of them take a few megabytes at most."""
 _LOOK_UP = 8
 """What looking up a signature costs, in signatures that are read one after the other."""
 
@@ -453,6 +457,37 @@ class Snapshot(RowReader):
                 documents.setdefault(signature_id, []).append((doc_id, key, batch_id))
         return documents
 
+    def documents_and_texts(
+        self, signature_ids: list[int]
+    ) -> tuple[Documents, dict[int, StoredText]]:
+        """Return the documents of signatures, and the texts of a few short ones, by one statement.
+
+        Raises
+        ------
+        DamageError
+            A body cannot be decoded.
+        """
+        if not 0 < len(signature_ids) <= _MOST_TEXTS:
+            return self.documents_of_signatures(signature_ids), {}
+        rows = self.session.fetch(
+            "SELECT document.signature_id, document.doc_id, key, batch_id, form, body "
+            "FROM document LEFT JOIN content ON content.doc_id = document.doc_id "
+            "AND document.n_chars <= ? AND document.doc_id = (SELECT min(doc_id) FROM document "
+            "AS copy WHERE copy.signature_id = document.signature_id) "
+            f"WHERE document.signature_id IN ({','.join('?' * len(signature_ids))}) "
+            "ORDER BY document.signature_id, document.doc_id",
+            (_SHORT_CHARACTERS, *signature_ids),
+        )
+        documents: Documents = {}
+        texts: dict[int, StoredText] = {}
+        for signature_id, doc_id, key, batch_id, form, packed in rows:
+            documents.setdefault(signature_id, []).append((doc_id, key, batch_id))
+            if packed is not None:
+                length = functools.partial(self.n_chars_of, doc_id)
+                codec = self.codec_for([packed])
+                texts[signature_id] = codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
+        return documents, texts
+
     def document_columns(
         self, signature_ids: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]:
@@ -784,6 +819,12 @@ class BucketSnapshot:
             for signature_id in signature_ids
             if documents[signature_id]
         }
+
+    def documents_and_texts(
+        self, signature_ids: list[int]
+    ) -> tuple[Documents, dict[int, StoredText]]:
+        """Return the documents of candidates; :meth:`bodies_of_signatures` has their texts."""
+        return self.documents_of_signatures(signature_ids), {}
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int], documents: Documents | None = None
