@@ -6,12 +6,14 @@ import contextlib
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lshdb import DamageError, Index
+from lshdb.ingest import add_sizes
 from lshdb.storage.tables.bodies import (
     WITHOUT_DICTIONARY,
     BodyCodec,
@@ -139,7 +141,11 @@ def test_an_index_trains_one_on_its_first_texts_and_keeps_it(make_index: MakeInd
 
 @pytest.mark.parametrize("unit", ["token", "char"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_tokens_and_one_thread(make_index: MakeIndex, unit: str, workers: int) -> None:
+def test_tokens_and_one_thread_and_batches_of_one_commit(
+    make_index: MakeIndex, unit: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = replace(add_sizes.SIZES, first_documents=500, batch_documents=500)
+    monkeypatch.setattr(add_sizes, "SIZES", sizes)
     documents: list[Any] = stories(1200)
     if unit == "token":
         documents = [(key, text.split()) for key, text in documents]
