@@ -881,6 +881,17 @@ class Index:
 
         return self._handle.ask(fields_of_keys, keys)
 
+    def field_names(self) -> list[str]:
+        """Return the names of kept fields, sorted, as the first thousand documents have them.
+
+        Raises
+        ------
+        DamageError
+        """
+        from lshdb.search.explain import names_of_fields
+
+        return self._handle.ask(names_of_fields)
+
     def vote(self, hits: Iterable[Hit], field: str) -> list[Vote]:
         """Classify by the nearest documents: return their values of a kept field, most votes first.
 

@@ -92,6 +92,9 @@ class Command(click.Command):
 
     def _parse(self, ctx: click.Context, parse: Callable[[list[str]], Any], args: list[str]) -> Any:
         """Parse arguments; put INDEX in where it is left out, and refuse likely mistakes."""
+        if ctx.resilient_parsing:  # a word is completed, and the line is not whole yet
+            # Without its last option, whose value is being typed, arguments are read, too.
+            return parse(args[:-1] if args and args[-1].startswith("-") else [*args])
         _refuse_single_dash(ctx, args)
         try:
             values, extra, order = parse([*args])

@@ -19,6 +19,7 @@ import click
 from lshdb import Index, ReadOnlyError
 from lshdb.arguments import MEASURES
 from lshdb.cli._command import Command, complete_files, index_argument, option, options
+from lshdb.cli._completion import complete_input_fields, complete_kept_fields, complete_since
 from lshdb.cli._help import OUTPUT
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import counted, loss_in_words
@@ -232,6 +233,7 @@ def since_option(text: str, *names: str, default: str = "") -> Callable[[Functio
         *(names or ("--since",)),
         type=_batch,
         metavar="WHEN",
+        shell_complete=complete_since,
         help=f"{text} WHEN is a batch's number; last, the last add that changed something, with "
         "the other adds of its night; @NAME, what that cursor has not seen; a date (2026-01-31); "
         f"or a time ago (8h, 7d).{default}",
@@ -307,6 +309,7 @@ agreement_options = options(
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
+        shell_complete=complete_kept_fields,
         help="Skip a pair if both documents have one of these kept fields and the values differ. "
         "Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
     ),
@@ -315,6 +318,7 @@ agreement_options = options(
         multiple=True,
         callback=_fields_named,
         metavar="NAME,...",
+        shell_complete=complete_kept_fields,
         help="List only pairs of which both documents have one of these kept fields and the "
         "values differ.",
     ),
@@ -495,18 +499,21 @@ input_options = options(
     option(
         "--key-field",
         metavar="NAME",
+        shell_complete=complete_input_fields,
         help="Field that names a document: a column, or an array of an .npz.  [default: id]",
     ),
     option(
         "--text-field",
         multiple=True,
         metavar="NAME",
+        shell_complete=complete_input_fields,
         help="Field to compare. Give it again to join several, with a blank line between.  "
         "[default: text; weights for weighted-jaccard if there is no text]",
     ),
     option(
         "--vector-field",
         metavar="NAME",
+        shell_complete=complete_input_fields,
         help="Field that holds vectors or bits.  [default: vector; in an .npz its only "
         "two-dimensional array]",
     ),
@@ -610,6 +617,7 @@ keep_fields_option = options(
         multiple=True,
         callback=_separated,
         metavar="NAME,...",
+        shell_complete=complete_input_fields,
         help="Store these fields, too, for SQL, listings and --agree. They do not count for the "
         "similarity.",
     ),

@@ -15,6 +15,7 @@ import click
 
 from lshdb import Index, TransientIndex
 from lshdb.cli._command import option
+from lshdb.cli._completion import complete_cursors
 from lshdb.cli._delivery import output_delivered
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, note, print_listing
@@ -33,7 +34,7 @@ BEGINNING = "start"
 
 @click.command("cursors", cls=Command)
 @index_argument
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_cursors)
 @option(
     "--set",
     "position",

@@ -13,6 +13,7 @@ import click
 from lshdb import Index, InputError, Rejected, TransientIndex
 from lshdb.arguments import Only
 from lshdb.cli._command import is_index, option, options
+from lshdb.cli._completion import complete_keep
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._delivery import end_answer
 from lshdb.cli._documents_in import add_watched, advice_for, documents_for, open_if_there
@@ -92,6 +93,7 @@ REWRITING = (
     default="first",
     show_default=True,
     metavar="WHICH",
+    shell_complete=complete_keep,
     help="Which of several similar documents to keep: first, last, longest, shortest, field:NAME "
     "for the largest value, field:-NAME for the smallest. NAME is a kept field or a column of the "
     "index, or a field of the filtered lines or written records.",

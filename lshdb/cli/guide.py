@@ -35,7 +35,11 @@ _COMMENT = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
 
 
 @click.command("guide", cls=Command)
-@click.argument("page", required=False)
+@click.argument(
+    "page",
+    required=False,
+    shell_complete=lambda _ctx, _param, word: [name for name in pages() if name.startswith(word)],
+)
 def command(page: str | None) -> None:
     """Show PAGE of the documentation, or list the pages.
 

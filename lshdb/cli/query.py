@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Measure, Verify
 from lshdb.cli._command import complete_files, option
+from lshdb.cli._completion import complete_kept_fields
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._keys import document_key
@@ -90,6 +91,7 @@ def _top(value: str) -> int | None:
 @option(
     "--vote",
     metavar="FIELD",
+    shell_complete=complete_kept_fields,
     help="List the values of this kept field instead, with their shares of the votes. Each answer "
     "votes with the weight of its similarity.",
 )

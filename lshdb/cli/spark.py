@@ -11,6 +11,7 @@ from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import option, options
+from lshdb.cli._completion import complete_keep
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
@@ -144,6 +145,7 @@ _OWN = {
 @option(
     "--keep",
     metavar="WHICH",
+    shell_complete=complete_keep,
     help="For dedup, which to keep: first, last, longest, shortest, field:NAME or field:-NAME.  "
     "[default: first]",
 )

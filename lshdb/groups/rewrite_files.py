@@ -819,6 +819,21 @@ def lacks_field(
     return False
 
 
+def field_names(path: str) -> list[str]:
+    """Return the fields of the first record of a file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is of no format that has records, or has no header.
+    """
+    ((source, _), *_), _ = find_files([path])
+    fields = Fields(row_keys=True)
+    fields.check()
+    with open_records(source, fields, MAX_DOCUMENT_BYTES) as file:
+        return [*file.names()]
+
+
 def plan_outputs(
     paths: Sequence[str | os.PathLike[str]],
     output: str,

@@ -9,6 +9,7 @@ on another host, texts are signed again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -376,6 +377,17 @@ def fields_of_keys(
             key: _fields(key, fields_of.get(document.doc_id, "{}"))
             for key, document in documents.items()
         }
+
+
+_NAMED_DOCUMENTS = 1000
+
+
+def names_of_fields(store: OpenIndex, family: Family) -> list[str]:
+    """Return the names of kept fields; see :meth:`lshdb.Index.field_names`."""
+    with store.reading() as snapshot:
+        stored = snapshot.kept_fields() if isinstance(snapshot, Snapshot) else ()
+        rows = itertools.islice(stored, _NAMED_DOCUMENTS)
+        return sorted({name for doc_id, text in rows for name in _fields(f"doc_id {doc_id}", text)})
 
 
 def _keys(keys: Iterable[str]) -> list[str]:

@@ -185,6 +185,39 @@ def test_the_shell_completes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert complete("lshdb add news.lshdb ton", monkeypatch) == ["file,ton"]
 
 
+def test_values_are_completed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that stand in the index, words, pages and fields of a file; nothing is said."""
+    monkeypatch.chdir(tmp_path)
+    Path("n.jsonl").write_text(
+        '{"id": "a", "text": "some words", "topic": "x", "title": "t", "year": 1}\n'
+    )
+    run("add", "n.lshdb", "n.jsonl", "--keep-fields", "topic,year")
+    run("cursors", "n.lshdb", "press", "--set", "now")
+
+    def offered(line: str) -> list[str]:
+        words = complete(f"lshdb {line}", monkeypatch)
+        return [word.partition(",")[2] for word in words if word]
+
+    assert offered("dedup n.lshdb --keep l") == ["last", "longest"]
+    assert offered("dedup n.lshdb --keep field:") == [
+        "field:", "field:-", "field:topic", "field:year",
+    ]  # fmt: skip
+    assert "field:-title" in offered("dedup n.jsonl --keep field:-t")
+    assert offered("pairs n.lshdb --since ") == ["last", "@press"]
+    assert offered("cursors n.lshdb p") == ["press"]
+    assert offered("pairs n.lshdb --agree t") == ["topic"]
+    assert offered("pairs n.lshdb --agree topic,") == ["topic,topic", "topic,year"]
+    assert offered("query n.lshdb --vote ") == ["topic", "year"]
+    assert offered("add n.lshdb n.jsonl --text-field t") == ["text", "topic", "title"]
+    assert "nightly" in offered("guide n")
+    assert "cosine" in offered("add n.lshdb n.jsonl --metric c")
+    monkeypatch.setenv("LSHDB_INDEX", "n.lshdb")
+    assert offered("pairs --since @") == ["@press"]
+    for line in ("pairs no.lshdb --agree ", "add x no.jsonl --key-field ", "cursors no.lshdb p"):
+        assert offered(line) == []
+    assert offered("pairs n.lshdb --limit 1 --limit 2 --verify e") == ["exact"]
+
+
 def test_the_script_for_the_shell_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     for shell, word in (("zsh", "compdef"), ("fish", "complete")):
         monkeypatch.setenv("_LSHDB_COMPLETE", f"{shell}_source")
