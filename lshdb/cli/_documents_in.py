@@ -252,9 +252,9 @@ def add_watched(
 
 
 @contextlib.contextmanager
-def committing(words: str) -> Iterator[TaskProgress]:
+def committing(words: str, total: int) -> Iterator[TaskProgress]:
     """Show what is being committed and, after Ctrl-C, say what is in the index."""
-    progress = TaskProgress(words)
+    progress = TaskProgress(words, total=total)
     try:
         with progress:
             yield progress

@@ -1,9 +1,10 @@
 """Long work: its progress on the terminal, and how a signal ends it.
 
-While documents are added, a terminal shows a bar, and anything else gets a line a minute. The bar
-shows bytes read of all bytes, a total known from the start. Beside it stand the documents read,
-those committed, the phase (reading the input and indexing a batch take turns), and how long the
-rest takes at the pace so far.
+On a terminal, one line shows what is being done: a bar, its share, what is done, and the time left,
+wherever a total is known; anything else gets a line a minute from an add. The bar of an add stands
+for what is stored, not for what was read: its total is the bytes of all files, and at each commit
+it goes on to the place in the input up to which documents are stored. The time left is that of the
+same speed; for the first second it is not shown.
 
 The interpreter acts on a signal between two of its own instructions. A statement that runs in the
 database for minutes is one instruction, so Ctrl-C would seem to do nothing. In
@@ -15,14 +16,15 @@ they registered (``cancel.on_interruption``) are removed.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lshdb import Document, Rejected
 from lshdb.cancel import clean_up
@@ -41,15 +43,87 @@ if TYPE_CHECKING:
     from lshdb.groups.rewrite_files import RewrittenFile
     from lshdb.ingest.add_result import AddResult
 
-__all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]
+__all__ = ["AddProgress", "TaskProgress", "prompt_interrupts", "time_left"]
 
 _Counted = TypeVar("_Counted", Document | Rejected, Item)
 _LINE_SECONDS = 60.0
-_INDEXING_SECONDS = 0.3
+
+
+def time_left(seconds: float, done: float, total: float) -> str:
+    """Return how long work still takes at its speed so far, in words; empty if that is unclear."""
+    if seconds < 1.0 or not 0 < done < total:
+        return ""
+    left = math.ceil(seconds * (total - done) / done)
+    if left < 60:
+        return f"{left} s left"
+    minutes = math.ceil(left / 60)
+    return (
+        f"{minutes} min left" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min left"
+    )
+
+
+class _Line:
+    """The line on the terminal; nothing elsewhere, and with ``-q``.
+
+    Parameters
+    ----------
+    words : str
+        What is being done.
+    counted : callable
+        Returns what is done so far, in words.
+    """
+
+    def __init__(self, words: str, counted: Callable[[], str]) -> None:
+        self.words, self.counted = words, counted
+        self.done, self.total = 0.0, 0.0
+        self._begun = time.monotonic()
+        self.bar: Any = None
+        self._task: Any = None
+
+    def begin(self) -> None:
+        """Draw the line from now on."""
+        self._begun = time.monotonic()
+        if is_terminal(sys.stderr) and not is_quiet():
+            self.bar = _bar(self)
+            self._task = self.bar.add_task("", total=None)
+            self.bar.start()
+            self.reached(self.done, self.total)
+
+    def reached(self, done: float, total: float) -> None:
+        """Take note of how much is done, and of how much there is (0 if unknown)."""
+        self.done, self.total = done, total
+        if self.bar is not None:
+            self.bar.update(self._task, completed=done, total=total or None)
+
+    def end(self) -> None:
+        """Erase the line."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    # For the bar
+
+    @property
+    def share(self) -> str:
+        """The share of the total that is done."""
+        return f"{self.done / self.total:4.0%}".replace("%", " %") if self.total else ""
+
+    @property
+    def left(self) -> str:
+        """The time left, or without a total the time so far."""
+        seconds = time.monotonic() - self._begun
+        if not self.total:
+            return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+        return time_left(seconds, self.done, self.total)
 
 
 class AddProgress:
     """Progress of one add; a context manager that shows it.
+
+    Parameters
+    ----------
+    words : str
+        What is being done.
 
     Attributes
     ----------
@@ -61,16 +135,16 @@ class AddProgress:
         Takes every rejection; standard error has only the first ones of each kind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, words: str = "add") -> None:
         self.n_read = 0
         self.result: AddResult | None = None
         self.write_rejected: Callable[[Rejected], None] | None = None
         self._rejections = RejectionNotes(self.line)
         self._begun = self._line_at = time.monotonic()
-        self._taken_at = self._begun
-        self._is_waiting = True
-        self._bar: Any = None
-        self._task: Any = None
+        self._line = _Line(words, self._counts)
+        self._position, self._total = 0, 0
+        # How many documents and rejections were taken up to which byte, of those not stored yet.
+        self._taken: deque[tuple[int, int]] = deque()
 
     def watch(self, items: Iterable[Document | Rejected]) -> Iterator[Document | Rejected]:
         """Pass the input through and count it."""
@@ -82,27 +156,32 @@ class AddProgress:
     def _counted(self, items: Iterable[_Counted]) -> Iterator[_Counted]:
         for item in items:
             self.n_read += len(item) if isinstance(item, DocumentBlock) else 1
-            self._is_waiting = False
-            self._taken_at = time.monotonic()
-            if self._bar is None and self._taken_at - self._line_at >= _LINE_SECONDS:
-                self._line_at = self._taken_at
-                rate = self.n_read / (self._taken_at - self._begun)
-                note(f"{self.n_read:,} documents so far, {rate:,.0f}/s")
+            if not self._taken or self._position > self._taken[-1][1]:
+                self._taken.append((self.n_read, self._position))
+            else:
+                self._taken[-1] = (self.n_read, self._position)
+            now = time.monotonic()
+            if self._line.bar is None and now - self._line_at >= _LINE_SECONDS:
+                self._line_at = now
+                rate = self.n_read / (now - self._begun)
+                left = time_left(now - self._begun, self._line.done, self._total)
+                note(f"{self.n_read:,} documents so far, {rate:,.0f}/s" + f", {left}" * bool(left))
             yield item
-            self._is_waiting = True
-        self._is_waiting = False
+        self._taken.append((self.n_read, self._total))
 
     def bytes_read(self, position: int, total: int) -> None:
         """Take note of the bytes read so far, and of all bytes (0 if unknown)."""
-        if self._bar is not None:
-            # A complete task loses its spinner and its clock, but after the last byte is read the
-            # last batch must still be indexed.
-            position = min(position, total - 1) if total else position
-            self._bar.update(self._task, completed=position, total=total or None)
+        self._position, self._total = position, total
+        self._line.reached(min(self._line.done, total), total)
 
     def committed(self, result: AddResult) -> None:
         """Take note of a committed batch."""
         self.result = result
+        n_stored = (result.cut or result.documents) + result.rejected
+        position = self._line.done
+        while self._taken and self._taken[0][0] <= n_stored:
+            position = self._taken.popleft()[1]
+        self._line.reached(min(position, self._total), self._total)
 
     def rejected(self, rejection: Rejected) -> None:
         """Report one rejected input."""
@@ -112,37 +191,22 @@ class AddProgress:
 
     def line(self, text: str) -> None:
         """Write a line to standard error, above the bar; also with ``-q``."""
-        if self._bar is None:
+        if self._line.bar is None:
             complain(text)
         else:
-            self._bar.console.out(harmless(text), highlight=False)
+            self._line.bar.console.out(harmless(text), highlight=False)
 
     def __enter__(self) -> AddProgress:
-        if is_terminal(sys.stderr) and not is_quiet():
-            self._bar = _bar(self)
-            self._task = self._bar.add_task("", total=None)
-            self._bar.start()
+        self._line.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._line.end()
         self._rejections.end()
 
-    # For the bar
-
-    @property
-    def phase(self) -> str:
-        """The phase: reading or indexing."""
-        idle = time.monotonic() - self._taken_at
-        return "reading " if self._is_waiting or idle < _INDEXING_SECONDS else "indexing"
-
-    @property
-    def counts(self) -> str:
-        """Return how many documents are read, and how many stored."""
+    def _counts(self) -> str:
         stored = self.result.documents if self.result else 0
-        return f"{self.n_read:,} read, {stored:,} stored"
+        return f"{stored:,} stored" if stored else f"{self.n_read:,} read"
 
 
 class TaskProgress:
@@ -154,6 +218,8 @@ class TaskProgress:
         What is being done.
     unit : str
         What is counted.
+    total : int
+        How many there are; 0 if unknown.
 
     Attributes
     ----------
@@ -161,11 +227,11 @@ class TaskProgress:
         Counts at the last commit.
     """
 
-    def __init__(self, words: str, unit: str = "documents") -> None:
+    def __init__(self, words: str, unit: str = "documents", total: int = 0) -> None:
         self.result: AddResult | None = None
-        self._words, self._unit = words, unit
-        self._bar: Any = None
-        self._task: Any = None
+        self.total = total
+        self._unit, self._said = unit, ""
+        self._line = _Line(words, lambda: self._said)
 
     def committed(self, result: AddResult) -> None:
         """Take note of a committed batch."""
@@ -174,72 +240,58 @@ class TaskProgress:
 
     def wrote(self, file: RewrittenFile) -> None:
         """Show which file is done."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=f"{self._words}, {file.output} is done")
+        self._said = f"{file.output} is done"
 
     def reached(self, count: int) -> None:
         """Show how many documents, or other units, are done."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=f"{self._words}, {count:,} {self._unit}")
+        self._said = f"{count:,} {self._unit}"
+        if self.total:
+            self._line.reached(min(count, self.total), self.total)
+
+    def bytes_read(self, position: int, total: int) -> None:
+        """Show how much of the bytes of the input was read; what comes after has no total."""
+        is_read = position >= total
+        self._line.words = "comparing" if is_read else "reading"
+        self._line.reached(0 if is_read else position, 0 if is_read else total)
 
     def __enter__(self) -> TaskProgress:
-        if is_terminal(sys.stderr) and not is_quiet():
-            from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._words, total=None)
-            self._bar.start()
+        self._line.reached(0, self.total)
+        self._line.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._line.end()
 
 
-def _bar(progress: AddProgress) -> Any:
+def _bar(line: _Line) -> Any:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        Task,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
     from rich.table import Column
     from rich.text import Text
 
     class LiveText(ProgressColumn):
         """Text that is computed anew whenever the bar is drawn."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__(table_column=Column(no_wrap=True))
-            self._name = name
+        def __init__(self, text: Callable[[], str], justify: Literal["left", "right"]) -> None:
+            super().__init__(table_column=Column(no_wrap=True, justify=justify))
+            self._text = text
 
         def render(self, task: Task) -> Text:
-            return Text(getattr(progress, self._name))
+            return Text(harmless(self._text()))
 
-    class TimeLeft(ProgressColumn):
-        """The time that the rest takes; nothing where the total is unknown."""
+    class KnownBar(BarColumn):
+        """A bar; blank where no total is known."""
 
-        max_refresh = 0.5
-
-        def render(self, task: Task) -> Text:
-            seconds = task.time_remaining
-            return Text("" if seconds is None else f"{timedelta(seconds=int(seconds))} left")
+        def render(self, task: Task) -> Any:
+            return super().render(task) if task.total else Text()
 
     return Progress(
         SpinnerColumn(),
-        LiveText("phase"),
-        BarColumn(bar_width=None, table_column=Column(ratio=1)),
-        DownloadColumn(),
-        LiveText("counts"),
-        TimeElapsedColumn(),
-        TimeLeft(),
+        LiveText(lambda: line.words, "left"),
+        KnownBar(bar_width=None, table_column=Column(ratio=1)),
+        LiveText(lambda: line.share, "right"),
+        LiveText(lambda: line.counted(), "right"),
+        LiveText(lambda: line.left, "right"),
         console=Console(stderr=True),
         transient=True,
         expand=True,

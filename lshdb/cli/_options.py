@@ -360,6 +360,7 @@ def update_edges(
     no_update: bool,
     lock_timeout: float,
     workers: int | None = None,
+    words: str = "comparing new documents",
 ) -> None:
     """Update verified pairs and clusters, and note the pairs that were not compared.
 
@@ -373,7 +374,7 @@ def update_edges(
         state = index.edge_state()
     else:
         try:
-            with working("comparing new documents"):
+            with working(words):
                 state = index.update_clusters(
                     threshold=threshold,
                     verify=verify,

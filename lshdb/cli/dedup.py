@@ -195,7 +195,7 @@ def command(
         name: options.pop(name) for name in (*READING, *FOLDERS, "input_format") if name in options
     }
     parameters = given_parameters(options)
-    passing = {"mark": mark, "overwrite": overwrite}
+    passing: dict[str, Any] = {"mark": mark, "overwrite": overwrite}
     has_index = is_index(index_path)
     if not has_index:
         paths = (index_path, *paths)
@@ -364,7 +364,7 @@ def _write_without_index(
     reading["row_keys"] = row_keys_for([source for source, _ in sources], reading)
     if linking["threshold"] is not None:
         parameters["threshold"] = linking["threshold"]
-    progress = AddProgress()
+    progress = AddProgress("1 of 3 reading")
     progress.write_rejected = _refuse_repeated
     how_to_read = {name: value for name, value in reading.items() if name not in FOLDERS}
     with contextlib.ExitStack() as opened:
@@ -403,10 +403,11 @@ def _write_without_index(
                 else f"no record in {named}, so nothing was written",
                 hint=advice_for(files) if result.rejected else "check the input",
             )
-        update_edges(index, **linking)
+        update_edges(index, words="2 of 3 comparing", **linking)
         _write(
             index, paths, output, reading, only, output_format,
-            start=start, threshold=linking["threshold"], update=False, needs_documents=False, **how,
+            start=start, threshold=linking["threshold"], update=False, needs_documents=False,
+            words="3 of 3 writing", **how,
         )  # fmt: skip
     return REJECTED if result.rejected else 0
 
@@ -469,6 +470,7 @@ def _write(
     output_format: str | None,
     *,
     start: float,
+    words: str = "writing",
     **how: Any,
 ) -> RewrittenFiles:
     """Write files again, and note how many records were kept and dropped."""
@@ -483,7 +485,7 @@ def _write(
             )
 
         how["on_decisions"] = list_decisions
-    progress = TaskProgress("writing")
+    progress = TaskProgress(words)
     with progress if output != "-" else contextlib.nullcontext():
         result = index.dedup_files(paths, output, on_file=progress.wrote, **how)
     end_answer()

@@ -45,7 +45,7 @@ def command(index_path: str, path: str, *, workers: int | None, **options: Any) 
     lshdb reindex news.lshdb precise.lshdb --num-perm 256
     lshdb reindex books.lshdb passages.lshdb --passages 50:25
     """
-    with Index.open(index_path) as index, TaskProgress("reindexing") as progress:
+    with Index.open(index_path) as index, TaskProgress("reindexing", total=len(index)) as progress:
         result = index.reindex(
             path, workers=workers, on_commit=progress.committed, **given_parameters(options)
         )

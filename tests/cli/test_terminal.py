@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lshdb import AddResult, Document
+from lshdb.cli._long_work import AddProgress, time_left
 from tests.cli.conftest import BASE, DOCUMENTS, Run, jsonl
 
 OnTerminal = Callable[..., tuple[int, str]]
@@ -23,7 +25,7 @@ def test_a_bar_while_documents_are_added(on_terminal: OnTerminal, tmp_path: Path
     (tmp_path / "news.jsonl").write_text(jsonl(DOCUMENTS) + "no json\n")
     code, shown = on_terminal("add", "a.lshdb", "news.jsonl", columns=80)
     assert code == 5
-    assert "━" in shown and "4 stored" in shown and "5 read" in shown
+    assert "━" in shown and "4 stored" in shown and "100 %" in shown
     lines = [line.strip() for line in re.split(r"[\r\n]+", plain(shown))]
     assert "making the index a.lshdb with the defaults: threshold 0.8, 5-word shingles" in lines
     assert any(line.startswith("news.jsonl:5: not valid JSON") for line in lines)
@@ -62,6 +64,32 @@ def test_a_table_fits(
                     ("sql", "SELECT * FROM document"), ("show", "base")):  # fmt: skip
         out = run(command[0], index_path, *command[1:], "--format", "table").stdout
         assert out and max(map(len, out.splitlines())) <= columns, command
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "said"),
+    [(0.5, 50, ""), (1.0, 0, ""), (2.0, 100, ""), (2.0, 50, "2 s left"), (1.5, 60, "1 s left"),
+     (60.0, 40, "2 min left"), (59.0, 50, "59 s left"), (100.0, 1, "2 h 45 min left"),
+     (36.0, 1, "1 h 00 min left"), (37.0, 1, "1 h 02 min left")],
+)  # fmt: skip
+def test_the_time_that_is_left(seconds: float, done: float, said: str) -> None:
+    assert time_left(seconds, done, 100) == said
+    assert time_left(seconds, done, 0) == ""
+
+
+def test_the_bar_stands_for_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for what was read: batches wait in memory for their commit."""
+    progress = AddProgress()
+    line = progress._line
+    items = progress.watch(Document(f"k{i}", BASE) for i in range(4))
+    for i in range(4):
+        progress.bytes_read(100 * (i + 1), 400)
+        next(iter(items))
+    assert (line.done, line.total, line.counted()) == (0, 400, "4 read")
+    progress.committed(AddResult(added=1, rejected=1))
+    assert (line.done, line.counted(), line.share) == (200, "1 stored", " 50 %")
+    progress.committed(AddResult(added=3, rejected=1))
+    assert (line.done, line.counted(), line.share) == (400, "3 stored", "100 %")
 
 
 def test_a_table_takes_the_width_of_the_terminal(on_terminal: OnTerminal, index_path: Path) -> None:
