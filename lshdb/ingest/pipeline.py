@@ -641,8 +641,8 @@ class AddRun:
             _chosen(batch.sizes, places),
             _chosen(batch.sources, places),
             [batch_id] * n_documents,
-            added_at,
-            seen_at,
+            self._differing(added_at),
+            self._differing(seen_at),
             shared.n_unassigned,
         ]
         columns.append(row_checksums(columns))
@@ -665,6 +665,10 @@ class AddRun:
             frames = transaction.fit_bodies(packed, sizes, batch.codec)
             columns = [doc_ids, _chosen(batch.forms, places), frames]
             transaction.put_bodies(columns, replaced=replaced)
+
+    def _differing(self, times: list[str]) -> list[str | None]:
+        """Return the times of documents as they are stored: None for that of the batch."""
+        return [None if time == self._started_at else time for time in times]
 
 
 def _numbers(next_doc_id: int, before: Sequence[StoredDocument | None]) -> list[int]:

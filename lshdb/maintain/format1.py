@@ -286,12 +286,13 @@ def _today(stored: dict[str, Any]) -> dict[str, Any]:
 def _restore_history(old: _OldIndex, writer: Writer) -> None:
     """Put the batches, nights and cursors of the old index in the place of the upgrade's own."""
     tables = old.tables
+    with writer.transaction() as transaction:
+        transaction.session.delete_all("batch")
+        load_batches(transaction, tables.batches())
     for chunk in in_chunks(tables.batch_by_key(), 20 * _CHUNK):
         with writer.transaction() as transaction:
             _restore_batches(transaction, chunk)
     with writer.transaction() as transaction:
-        transaction.session.delete_all("batch")
-        load_batches(transaction, tables.batches())
         for add_id in tables.unfinished_adds():
             transaction.begin_add(add_id)
         for add_id, name in tables.nights():

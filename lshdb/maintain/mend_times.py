@@ -45,28 +45,37 @@ def _mend(transaction: WriteTransaction) -> MendedTimes:
     batches = snapshot.batches()
     starts = _possible(batches, now, future)
     mended: dict[str, str] = {}
-    numbers = []
     for batch, start in zip(batches, starts, strict=True):
         mended.setdefault(batch.started_at, start)
-        if max(batch.started_at, batch.finished_at) > future:
-            finished_at = start if batch.finished_at > future else batch.finished_at
-            transaction.update_batch(
-                batch.batch_id, {"started_at": start, "finished_at": max(start, finished_at)}
-            )
-            numbers.append(batch.batch_id)
     brought = {batch.batch_id: start for batch, start in zip(batches, starts, strict=True)}
     n_documents = doc_id = 0
     while group := snapshot.documents_after(future, doc_id):
         doc_id = group[-1].doc_id
         dated = []
         for document in group:
+            start = brought[document.batch_id]
             added_at, last_seen_at = (
-                mended.get(time, brought[document.batch_id]) if time > future else time
+                mended.get(time, start) if time > future else time
                 for time in (document.added_at, document.last_seen_at)
             )
-            dated.append(replace(document, added_at=added_at, last_seen_at=last_seen_at))
+            dated.append(
+                replace(
+                    document,
+                    added_at=added_at,
+                    last_seen_at=last_seen_at,
+                    batch_started_at=start,
+                )
+            )
         transaction.date_documents(dated)
         n_documents += len(dated)
+    numbers = []
+    for batch, start in zip(batches, starts, strict=True):  # documents may have their times
+        if max(batch.started_at, batch.finished_at) > future:
+            finished_at = start if batch.finished_at > future else batch.finished_at
+            transaction.update_batch(
+                batch.batch_id, {"started_at": start, "finished_at": max(start, finished_at)}
+            )
+            numbers.append(batch.batch_id)
     _mend_rest(transaction, now, future, starts[0] if starts else now)
     return MendedTimes(numbers, n_documents)
 

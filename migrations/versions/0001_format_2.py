@@ -38,10 +38,15 @@ COPIES = (
     "FROM document JOIN document AS other ON other.signature_id = document.signature_id "
     "AND other.doc_id <> document.doc_id"
 )
+TIME = (
+    "COALESCE(document.{0}, (SELECT started_at FROM batch "
+    "WHERE batch.batch_id = document.batch_id)) AS {0}"
+)
 DOCUMENT = (
     "document.doc_id, document.key, document.signature_id, {content_hash} AS content_hash, "
     "{body_hash} AS body_hash, document.n_shingles, document.n_chars, document.source, "
-    "document.batch_id, document.added_at, document.last_seen_at, document.n_unassigned"
+    f"document.batch_id, {TIME.format('added_at')}, {TIME.format('last_seen_at')}, "
+    "document.n_unassigned"
 )
 CLUSTER = (
     "SELECT labelled.key AS label, document.key, document.doc_id, document.signature_id "
@@ -77,6 +82,10 @@ def _views(is_sqlite: bool) -> dict[str, str]:
         else "json_each_text(kept_field.fields::json) AS field"
     )
     return {
+        "document_time": (
+            "SELECT document.key, document.doc_id, document.batch_id, "
+            f"{TIME.format('added_at')}, {TIME.format('last_seen_at')} FROM document"
+        ),
         "new_document": f"SELECT {columns} FROM document WHERE batch_id >= ({FIRST_OF_NIGHT})",
         "cursor_document": (
             f'SELECT "cursor".name AS cursor_name, {columns} FROM "cursor" '

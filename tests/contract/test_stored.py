@@ -22,7 +22,7 @@ VIEWS = {
     "posting": "1, 2, 3", "bucket": "1, 2", "bucket_size": "1, 2",
     "cluster": "doc_id", "neighbor": "1, 2", "new_document": "doc_id",
     "document_bucket": "doc_id, band", "cursor_document": "doc_id",
-    "document_field": "doc_id, name",
+    "document_field": "doc_id, name", "document_time": "doc_id",
 }  # fmt: skip
 _EMPTY = ("new_document", "unfinished_add", "text_dictionary")
 OWN = {"checksum", "number"}

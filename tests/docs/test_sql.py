@@ -95,6 +95,14 @@ def test_sql_sizes_by_band(index: Index) -> None:
 
 
 @pytest.mark.sqlite("opens its file")
+def test_sql_times(index: Index) -> None:
+    rows, _ = ask(index, "times")
+    documents = [index.show(key).document for key in index]
+    documents.sort(key=lambda document: (document.last_seen_at, document.doc_id))
+    assert rows == [(document.key, document.last_seen_at) for document in documents[:10]]
+
+
+@pytest.mark.sqlite("opens its file")
 def test_sql_new_beside_old(index: Index) -> None:
     rows, plan = ask(index, "new")
     assert_reads(plan, index.params.bands)

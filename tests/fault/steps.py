@@ -312,7 +312,7 @@ def merge(work: Work) -> None:
 def expire(work: Work) -> None:
     """The third of the documents that has been away the longest, in one batch."""
     with Index.open(work.path) as index:
-        rows = list(index.sql("SELECT last_seen_at, key FROM document ORDER BY 1").rows)
+        rows = list(index.sql("SELECT last_seen_at, key FROM document_time ORDER BY 1").rows)
     since = str(rows[len(rows) // 3][0])
     left = {key for seen, key in rows if str(seen) >= since}
 

@@ -535,7 +535,7 @@ def test_a_clock_that_goes_backwards(make_index: Make, monkeypatch: pytest.Monke
     starts = [batch.started_at for batch in index.batches()]
     assert [int(start[:4]) for start in starts] == list(years), "not what the clock said"
     assert len(set(starts)) == len(years), "two adds have one time"
-    times_of = "SELECT added_at, last_seen_at FROM document WHERE key = 'again'"
+    times_of = "SELECT added_at, last_seen_at FROM document_time WHERE key = 'again'"
     assert list(index.sql(times_of).rows) == [(starts[0], starts[-1])]
 
 

@@ -23,6 +23,7 @@ from sqlalchemy import inspect
 from lshdb import DamageError, FormatError, Index, ParameterError
 from lshdb.params.index_params import FORMAT
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
+from lshdb.storage.tables.records import time_of_document
 from lshdb.storage.tables.schema import metadata
 from lshdb.storage.transactions.store import Store
 from tests.golden import make_index, make_index_families, make_index_passages
@@ -42,7 +43,8 @@ UPGRADED = ("0006", "0007")
 HISTORY = {
     "batch": "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
     "n_copies, n_rejected, n_removed, unicode_version",
-    "document": "key, body_hash, source, batch_id, added_at, last_seen_at",
+    "document": "key, body_hash, source, batch_id, "
+    f"{time_of_document('added_at')}, {time_of_document('last_seen_at')}",
     "night": "add_id, name",
     "cursor": "name, batch_id, advanced_at",
     "unfinished_add": "add_id",

@@ -135,19 +135,19 @@ def test_keys_that_both_have(
     into, index = make_index("into"), make_index("a")
     into.add([("same", "one text in both"), ("key", "ours")])
     index.add([("same", "one text in both"), ("key", "theirs"), ("new", "one more")])
-    first = rows(into, "SELECT added_at FROM document WHERE key = 'key'")
-    times = dict(rows(index, "SELECT key, last_seen_at FROM document"))
+    first = rows(into, "SELECT added_at FROM document_time WHERE key = 'key'")
+    times = dict(rows(index, "SELECT key, last_seen_at FROM document_time"))
     result = into.merge(index, on_conflict=on_conflict)
     assert (result.added, result.replaced, result.unchanged) == counts
     assert into.show("key").body == body
-    assert rows(into, "SELECT added_at FROM document WHERE key = 'key'") == first
-    assert dict(rows(into, "SELECT key, last_seen_at FROM document")) == times
-    assert rows(into, "SELECT added_at FROM document WHERE key = 'new'") == [(times["new"],)]
+    assert rows(into, "SELECT added_at FROM document_time WHERE key = 'key'") == first
+    assert dict(rows(into, "SELECT key, last_seen_at FROM document_time")) == times
+    assert rows(into, "SELECT added_at FROM document_time WHERE key = 'new'") == [(times["new"],)]
     index.add([("key", "ours")])
     into.add([("key", "ours"), ("same", "one text in both")])
-    seen = rows(into, "SELECT last_seen_at FROM document WHERE key = 'key'")
+    seen = rows(into, "SELECT last_seen_at FROM document_time WHERE key = 'key'")
     into.merge(index, on_conflict=on_conflict)
-    assert rows(into, "SELECT last_seen_at FROM document WHERE key = 'key'") == seen
+    assert rows(into, "SELECT last_seen_at FROM document_time WHERE key = 'key'") == seen
 
 
 def test_a_conflict_may_be_an_error(make_index: Make) -> None:

@@ -35,7 +35,10 @@ def documents(index: Index) -> list[tuple[str, Any]]:
     return [(key, index.show(key).body) for key in keys]
 
 
-TIMES = "SELECT key, source, added_at, last_seen_at FROM document ORDER BY doc_id"
+TIMES = (
+    "SELECT dated.key, source, dated.added_at, dated.last_seen_at FROM document_time AS dated "
+    "JOIN document ON document.doc_id = dated.doc_id ORDER BY dated.doc_id"
+)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_it_is_what_an_add_would_give(
         assert new.stats().unused_signatures == 0
         assert new.stats().uuid != index.stats().uuid
         new.add([("later", "a text that comes in later")])
-        added = dict(new.sql("SELECT key, added_at FROM document").rows)
+        added = dict(new.sql("SELECT key, added_at FROM document_time").rows)
         assert all(added["later"] > time for key, time in added.items() if key != "later")
     assert sorted(os.listdir(tmp_path)) == ["a", "expected", "new"]
 

@@ -73,7 +73,7 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ),
         ("UPDATE document SET key = 'x' WHERE key = 'u000'", "table document, row"),
         ("UPDATE document SET n_chars = n_chars + 1 WHERE key = 'u000'", "CRC-32 of its values"),
-        ("UPDATE document SET last_seen_at = added_at || '1'", "table document, row"),
+        ("UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000'", "table document, row"),
         ("UPDATE batch SET n_added = n_added + 1 WHERE batch_id = 1", "table batch, row 1"),
         ("UPDATE edge SET similarity = similarity - 1e-9 WHERE similarity < 1", "table edge, row"),
         ("UPDATE edge_state SET recall_lost = 0.5", "table edge_state, row 1"),
@@ -230,6 +230,7 @@ DAMAGED_TEXT = (
     "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) WHERE doc_id = "
     "(SELECT doc_id FROM document WHERE key = 'f001-1')"
 )
+OLD_BATCH = "UPDATE batch SET started_at = '2000-01-01 00:00:00.000000' WHERE batch_id = 1"
 OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' WHERE key = 'u000'"
 
 
@@ -243,6 +244,8 @@ OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' 
         (DAMAGED_DOCUMENT, lambda index: index.export(index.path.parent / "e"), "document"),
         (DAMAGED_DOCUMENT, lambda index: index.reindex(index.path.parent / "r"), "document"),
         (OLD_DOCUMENT, lambda index: index.expire(datetime(2001, 1, 1)), "document"),
+        (OLD_BATCH, lambda index: index.expire(datetime(2001, 1, 1)), "batch"),
+        (OLD_BATCH, lambda index: index.export(index.path.parent / "e"), "batch"),
         ("UPDATE state SET next_doc_id = 777", lambda index: index.add([("new", "text")]), "state"),
         ("UPDATE state SET uuid = uuid", lambda index: index.add([("new", "text")]), ""),
         (

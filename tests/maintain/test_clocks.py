@@ -151,7 +151,7 @@ def test_mending_gives_the_latest_possible_times(
         assert new.finished_at >= new.started_at
     times = index.sql(
         "SELECT batch_id, min(added_at), max(added_at), min(last_seen_at), max(last_seen_at) "
-        "FROM document GROUP BY batch_id ORDER BY batch_id"
+        "FROM document_time GROUP BY batch_id ORDER BY batch_id"
     ).rows
     assert [tuple(row) for row in times] == [
         (number, *[starts[number - 1]] * 4) for number in range(1, 7)

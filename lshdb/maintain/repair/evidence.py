@@ -27,7 +27,7 @@ from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.rows.salvage import copies_of, frames_of, salvaged
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, Body, BodyCodec, hash_body, raw_body
-from lshdb.storage.tables.records import StoredDocument, row_checksum
+from lshdb.storage.tables.records import DOCUMENT_COLUMNS, StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
@@ -204,7 +204,7 @@ class Evidence:
             }
         derived["key"] = {key} if key is not None else set()
         derived["signature_id"] = {None, *self._signatures_with(content_hash, rows)}
-        names = list(StoredDocument.__dataclass_fields__)
+        names = DOCUMENT_COLUMNS.split(", ")[:-1]
         choices = [
             dict.fromkeys([value, *derived.get(name, ())])
             for name, value in zip(names, values, strict=True)

@@ -84,7 +84,7 @@ class History:
         return [add_id for add_id in self._unfinished if self.has(add_id)]
 
     def count(self, batch_id: int, seen_at: str) -> None:
-        """Take note of a proved document of a batch."""
+        """Take note of a proved document of a batch; an empty time is that of the batch."""
         usage = self._usage.get(batch_id)
         if usage is None:
             self._usage[batch_id] = _Usage(1, seen_at)
@@ -110,7 +110,7 @@ class History:
     ) -> tuple[Any, ...]:
         """Return a batch as a separate add, from the documents that have it."""
         usage = self._usage.get(batch_id, _Usage(0, ""))
-        started_at = max(usage.seen_at, started_before) or timestamp()
+        started_at = max(usage.seen_at, started_before) or self._first_start()
         values = {
             **dict.fromkeys(_BATCH_COLUMNS[:-1], 0),
             "batch_id": batch_id,
@@ -122,6 +122,11 @@ class History:
             "unicode_version": unicode_version,
         }
         return tuple(values[name] for name in _BATCH_COLUMNS[:-1])
+
+    def _first_start(self) -> str:
+        """Return when the first proved batch began; without any, the time now."""
+        place = _BATCH_COLUMNS.index("started_at")
+        return min((row[place] for row in self._rows.values()), default=timestamp())
 
     def has(self, batch_id: object) -> bool:
         """Return whether there will be a batch of that number."""
@@ -234,7 +239,7 @@ class Rebuild:
         for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
             if _is_proved(row):
                 document = StoredDocument(*row[:-1])
-                self.history.count(document.batch_id, document.last_seen_at)
+                self.history.count(document.batch_id, document.last_seen_at or "")
                 proved.append(document.doc_id)
         met = np.array(proved, dtype=np.int64)
         for doc_id, key in keys_by_index(self._snapshot.session):

@@ -26,12 +26,16 @@ from lshdb.storage.tables.records import (
     StoredDocument,
     WholeDocument,
     chunks,
+    dated,
     may_be_key,
+    time_of_document_is,
     verified_row,
 )
 
 __all__ = ["Documents", "RowReader"]
 
+_IS_AFTER = " OR ".join(time_of_document_is(name, ">") for name in ("added_at", "last_seen_at"))
+_BATCH_ID = DOCUMENT_COLUMNS.split(", ").index("batch_id")
 _FIRST_ROWS = 64
 """Texts that are read before it is known how long they are."""
 
@@ -58,6 +62,7 @@ class RowReader:
         self.session = session
         self.execute = session.execute
         self.stream = session.stream
+        self._batch_starts: dict[int, str] = {}
 
     # Documents
 
@@ -74,7 +79,28 @@ class RowReader:
         row = self.execute(statement, (key,)).fetchone() if may_be_key(key) else None
         if row is None:
             raise no_document(key)
-        return StoredDocument(*verified_row("document", row))
+        return StoredDocument(*self._values(row))
+
+    def _values(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the fields of a document from its row, which is compared with its checksum."""
+        values = verified_row("document", row)
+        return dated(values, self.batch_start(values[_BATCH_ID]))
+
+    def batch_start(self, batch_id: int) -> str:
+        """Return when a batch began: its documents may have that time; "" if there is none.
+
+        Raises
+        ------
+        DamageError
+            Its row is not what was written.
+        """
+        start = self._batch_starts.get(batch_id)
+        if start is None:
+            statement = f"SELECT {BATCH_COLUMNS} FROM batch WHERE batch_id = ?"
+            row = self.execute(statement, (batch_id,)).fetchone()
+            start = "" if row is None else StoredBatch(*verified_row("batch", row)).started_at
+            self._batch_starts[batch_id] = start
+        return start
 
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
         """Return documents by key, for the keys that exist.
@@ -90,7 +116,7 @@ class RowReader:
         if not may_be_key("".join(keys)):  # all at once: a tenth of the time
             keys = list(filter(may_be_key, keys))
         return {
-            row[1]: StoredDocument(*verified_row("document", row))
+            row[1]: StoredDocument(*self._values(row))
             for chunk in chunks(keys)
             for row in self.execute(
                 f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {self.session.in_list('key')}",
@@ -118,7 +144,7 @@ class RowReader:
         for chunk in chunks(filter(may_be_key, prefixes)):
             parameters = (self.session.encode_list(chunk), "\U0010ffff")
             for row in self.session.fetch(statement, parameters):
-                yield StoredDocument(*verified_row("document", row))
+                yield StoredDocument(*self._values(row))
 
     def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
         """Return (doc_id, signature_id) of the first ``limit`` documents not seen since a time.
@@ -131,33 +157,34 @@ class RowReader:
             A row among them is not what was written: it may not be old at all.
         """
         rows = self.execute(
-            f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE last_seen_at < ? "
-            "ORDER BY doc_id LIMIT ?",
-            (since, limit),
+            f"SELECT {DOCUMENT_COLUMNS} FROM document "
+            f"WHERE {time_of_document_is('last_seen_at', '<')} ORDER BY doc_id LIMIT ?",
+            (since, since, limit),
         )
-        documents = (StoredDocument(*verified_row("document", row)) for row in rows)
+        documents = (StoredDocument(*self._values(row)) for row in rows)
         return [(document.doc_id, document.signature_id) for document in documents]
 
     def count_not_seen(self, since: str) -> int:
         """Return the number of documents that last came in before a time."""
-        row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
+        row = self.execute(
+            f"SELECT count(*) FROM document WHERE {time_of_document_is('last_seen_at', '<')}",
+            (since, since),
+        )
         return int(row.fetchone()[0])
 
     def n_documents_after(self, moment: str) -> int:
         """Return the number of documents that were added, or last came in, after a time."""
-        row = self.execute(
-            "SELECT count(*) FROM document WHERE added_at > ? OR last_seen_at > ?", (moment, moment)
-        )
+        row = self.execute(f"SELECT count(*) FROM document WHERE {_IS_AFTER}", (moment,) * 4)
         return int(row.fetchone()[0])
 
     def documents_after(self, moment: str, doc_id: int) -> list[StoredDocument]:
         """Return the first of these documents beyond one, by number; raise for damaged rows."""
         rows = self.execute(
             f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE doc_id > ? "
-            "AND (added_at > ? OR last_seen_at > ?) ORDER BY doc_id LIMIT ?",
-            (doc_id, moment, moment, CHUNK),
+            f"AND ({_IS_AFTER}) ORDER BY doc_id LIMIT ?",
+            (doc_id, *(moment,) * 4, CHUNK),
         )
-        return [StoredDocument(*verified_row("document", row)) for row in rows]
+        return [StoredDocument(*self._values(row)) for row in rows]
 
     def whole_documents(self) -> Iterator[WholeDocument]:
         """Yield every document with its body as it is stored, streamed in order of doc_id.
@@ -172,7 +199,7 @@ class RowReader:
             "USING (doc_id) ORDER BY doc_id"
         )
         for row in rows:
-            yield WholeDocument(*verified_row("document", row[2:]), *row[:2])
+            yield WholeDocument(*self._values(row[2:]), *row[:2])
 
     # Texts
 

@@ -63,16 +63,24 @@ _TYPES: dict[str, Any] = {"int": Whole, "float": Float, "str": Words, "bytes": L
 
 
 def _stored(
-    name: str, *items: SchemaItem, n_keys: int = 1, has_checksum: bool = True, **options: Any
+    name: str,
+    *items: SchemaItem,
+    n_keys: int = 1,
+    has_checksum: bool = True,
+    derived: tuple[str, ...] = (),
+    **options: Any,
 ) -> Table:
-    """Return a table of :func:`stored_columns`, whose first columns are its key."""
+    """Return a table of :func:`stored_columns`, whose first columns are its key.
+
+    NULL in a column of ``derived`` means a value from another table.
+    """
     columns = [
         Column(
             column.name,
             _TYPES[column.type],
             primary_key=number < n_keys,
             autoincrement=False,
-            nullable=column.is_optional,
+            nullable=column.is_optional or column.name in derived,
         )
         for number, column in enumerate(stored_columns(name))
     ]
@@ -129,6 +137,7 @@ document = _stored(
     Index(None, "signature_id"),
     Index(None, "batch_id"),
     _reference("batch_id", "batch.batch_id"),
+    derived=("added_at", "last_seen_at"),
 )
 
 content = Table(

@@ -5,6 +5,8 @@ Pages run them as a user would: through :meth:`lshdb.Index.sql`, or through Data
 
 from __future__ import annotations
 
+from lshdb.storage.tables.records import time_of_document
+
 __all__ = [
     "BUCKET_KEYS",
     "CLUSTER_KEYS",
@@ -40,7 +42,9 @@ BUCKET_KEYS = (
 )
 
 DOCUMENT = (
-    "SELECT document.doc_id, key, n_chars, n_shingles, source, batch_id, added_at, last_seen_at, "
+    "SELECT document.doc_id, key, n_chars, n_shingles, source, batch_id, "
+    f"{time_of_document('added_at')} AS added_at, "
+    f"{time_of_document('last_seen_at')} AS last_seen_at, "
     "substr(text(doc_id), 1, :most) AS body, signature_id FROM document WHERE key = :key"
 )
 DOCUMENT_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = :doc_id"

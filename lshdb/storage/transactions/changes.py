@@ -30,6 +30,7 @@ from lshdb.storage.tables.records import (
     StoredDocument,
     row_checksum,
     verified_row,
+    with_checksum,
     with_checksums,
 )
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -248,34 +249,26 @@ class WriteTransaction:
         if not documents:
             return
         changed: dict[str, Any] = {"last_seen_at": seen_at}
+        columns = ["added_at", "last_seen_at"]
         if batch_id is not None:
-            changed["batch_id"] = batch_id
-        columns = "".join(f"{name} = ?, " for name in changed)
-        self.session.execute_many(
-            f"UPDATE document SET {columns}checksum = ? WHERE doc_id = ?",
-            [
-                (
-                    *changed.values(),
-                    row_checksum(replace(document, **changed).values()),
-                    document.doc_id,
-                )
-                for document in documents
-            ],
-        )
+            started_at = self.snapshot.batch_start(batch_id)
+            changed |= {"batch_id": batch_id, "batch_started_at": started_at}
+            columns.insert(0, "batch_id")
+        self._update_documents([replace(document, **changed) for document in documents], columns)
 
     def date_documents(self, documents: Sequence[StoredDocument]) -> None:
         """Set the times of documents."""
+        self._update_documents(documents, ("added_at", "last_seen_at"))
+
+    def _update_documents(
+        self, documents: Sequence[StoredDocument], columns: Sequence[str]
+    ) -> None:
+        places = list(map(DOCUMENT_COLUMNS.split(", ").index, columns))
+        rows = (with_checksum(document.row()) for document in documents)
         self.session.execute_many(
-            "UPDATE document SET added_at = ?, last_seen_at = ?, checksum = ? WHERE doc_id = ?",
-            [
-                (
-                    document.added_at,
-                    document.last_seen_at,
-                    row_checksum(document.values()),
-                    document.doc_id,
-                )
-                for document in documents
-            ],
+            f"UPDATE document SET {''.join(f'{name} = ?, ' for name in columns)}checksum = ? "
+            "WHERE doc_id = ?",
+            [(*(row[place] for place in places), row[-1], row[0]) for row in rows],
         )
 
     def date_index(self, created_at: str) -> None:
@@ -428,9 +421,18 @@ def load_documents(
     rows: Sequence[tuple[Any, ...]],
     bodies: Iterable[tuple[int, str, bytes]],
 ) -> None:
-    """Insert rows of ``document``, all but the checksum, and (doc_id, form, raw body)."""
+    """Insert values of ``document``, all but the checksum, and (doc_id, form, raw body).
+
+    Their batches exist.
+    """
     if rows:
-        transaction.insert_documents(list(zip(*with_checksums(rows), strict=True)))
+        batch_start = transaction.snapshot.batch_start
+        documents = (StoredDocument(*row) for row in rows)
+        stored = (
+            replace(document, batch_started_at=batch_start(document.batch_id)).row()
+            for document in documents
+        )
+        transaction.insert_documents(list(zip(*with_checksums(stored), strict=True)))
     raw_bodies = list(bodies)
     if not raw_bodies:
         return

@@ -39,6 +39,7 @@ from lshdb.storage.tables.records import (
     CHUNK,
     chunks,
     may_be_key,
+    time_of_document,
 )
 
 if TYPE_CHECKING:
@@ -699,11 +700,12 @@ class Snapshot(RowReader):
 
     def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
         """Return a column of ``document`` for doc_ids that exist, in their order."""
+        value = time_of_document(column) if column in ("added_at", "last_seen_at") else column
         values: dict[int, object] = {}
         for start in range(0, len(doc_ids), CHUNK * 10):
             values.update(
                 self.execute(
-                    f"SELECT doc_id, {column} FROM document WHERE {self.session.in_list('doc_id')}",
+                    f"SELECT doc_id, {value} FROM document WHERE {self.session.in_list('doc_id')}",
                     (self.session.encode_list(doc_ids[start : start + CHUNK * 10]),),
                 )
             )
