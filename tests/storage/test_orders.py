@@ -509,6 +509,32 @@ def rename_by_crc(path: Path, data: bytes, name: OrderName) -> None:
     (path / str(replace(name, crc=zlib.crc32(data)))).write_bytes(data)
 
 
+def test_merging_does_not_make_damage_good(tmp_path: Path) -> None:
+    """A file that differs from what was written is left out; its rows are sorted again."""
+    path, rng = tmp_path / "x", random.Random(16)
+    with Index.create(path) as index:
+        for first, n in ((0, 400), (400, 90), (490, 20)):
+            index.add(texts_of_chance(rng, n, first))
+    assert [name.first for name in names(path)] == [0, 400, 490]
+    file = path / str(names(path)[1])
+    data, layout = bytearray(file.read_bytes()), OrderLayout(90, 17)
+    postings = np.frombuffer(data, layout.posting, 90, 128 + layout.posting_offset(3))
+    at = 0 if np.flatnonzero(postings["row"] == 89)[0] > 45 else 89  # the last row is looked up
+    postings["row"][at] ^= 1
+    file.write_bytes(data)
+    with Index.open(path) as index:
+        index.add(texts_of_chance(rng, 110, 510))
+        assert "is not what was written" in index._store.orders.faults[-1]
+    assert [(name.first, name.last) for name in names(path)] == [(0, 620)]
+    with Index.open(path) as index:
+        assert index.check() == []
+    assert_same_postings(path)
+
+
+def texts_of_chance(rng: random.Random, n: int, first: int) -> list[tuple[str, str]]:
+    return [(f"k{i}", " ".join(rng.choices(WORDS, k=9))) for i in range(first, first + n)]
+
+
 def test_a_check_gives_each_order_back_before_it_reads_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
