@@ -50,6 +50,7 @@ __all__ = [
     "listing_options",
     "lock_option",
     "max_bucket_option",
+    "memory_for",
     "memory_option",
     "new_pairs_options",
     "page_or_record_options",
@@ -350,6 +351,15 @@ LINKING = ("threshold", "verify", "max_bucket", "memory", "no_update", "lock_tim
 """Arguments of ``update_edges`` that :func:`linking_options` adds."""
 
 
+def memory_for(index: Index | TransientIndex, memory: int) -> int:
+    """Return what ``--memory`` says, or where it was not given, the usual memory of the index."""
+    from lshdb.transient.transient_index import MEMORY, TransientIndex
+
+    source = click.get_current_context().get_parameter_source("memory")
+    is_given = source is not click.core.ParameterSource.DEFAULT
+    return memory if is_given or not isinstance(index, TransientIndex) else MEMORY
+
+
 def update_edges(
     index: Index | TransientIndex,
     *,
@@ -379,7 +389,7 @@ def update_edges(
                     threshold=threshold,
                     verify=verify,
                     max_bucket=max_bucket,
-                    memory=memory,
+                    memory=memory_for(index, memory),
                     workers=workers,
                     lock_timeout=lock_timeout,
                 )

@@ -23,6 +23,7 @@ from lshdb.cli._options import (
     listing_options,
     max_bucket_option,
     measure_option,
+    memory_for,
     memory_option,
     search_options,
     since_option,
@@ -212,8 +213,8 @@ def command(
             return
         pairs = index.pairs(
             threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
-            memory=memory, workers=workers, agree=agree, differ=differ, cross=cross,
-            ignore_same_path=ignore_same_path, measure=measure,
+            memory=memory_for(index, memory), workers=workers, agree=agree, differ=differ,
+            cross=cross, ignore_same_path=ignore_same_path, measure=measure,
             limit=None if sort or by_directory else limit,
         )  # fmt: skip
         note_unverified(index, threshold, verify)

@@ -33,7 +33,7 @@ from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.tables.bodies import raw_body, stored_frame
 from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.diagnosis import callers_function
-from lshdb.threads import choose_workers, collector_paused
+from lshdb.threads import choose_workers, collector_paused, give_memory_back
 from lshdb.transient.transient_state import FORMS, DocumentColumns, TransientState
 from lshdb.transient.transient_store import TransientStore
 
@@ -343,6 +343,8 @@ def add_to_transient(
             f"writing temporary files to {store.path.parent} failed: {error.strerror}",
             hint="make room there, or name another folder in the environment variable TMPDIR",
         ) from error
+    del add  # what it knows of contents and keys is needed no more
+    give_memory_back()
     result.seconds = time.perf_counter() - started
     if result.rejected and not result.documents:
         raise all_rejected(result)
