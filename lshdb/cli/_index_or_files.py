@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from lshdb import Index, IndexNotFoundError, InputError, TransientIndex
+from lshdb import Index, IndexNotFoundError, InputError
 from lshdb.cancel import on_interruption
 from lshdb.cli._command import (
     IndexArgument,
@@ -43,7 +43,7 @@ from lshdb.cli._output import note
 from lshdb.cli._words import counted
 
 if TYPE_CHECKING:
-    from lshdb import AddResult
+    from lshdb import AddResult, TransientIndex
     from lshdb.documents.io.source import InputFile
 
 __all__ = [
@@ -148,6 +148,8 @@ def read_into(
     """Read files into an index of temporary files, which are removed at the end of the block."""
     progress = progress or AddProgress()
     items, from_peek = documents_for(None, paths, reading, parameters, progress)
+    from lshdb import TransientIndex  # not needed for an index
+
     index = TransientIndex.create(**(from_peek | parameters))
     on_interruption(index.close)
     with index:

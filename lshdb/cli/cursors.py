@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Index, TransientIndex
+from lshdb import Index
 from lshdb.cli._command import option
 from lshdb.cli._completion import complete_cursors
 from lshdb.cli._delivery import output_delivered
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, note, print_listing
+
+if TYPE_CHECKING:
+    from lshdb import TransientIndex
 
 __all__ = ["advance_option", "advancing", "command", "cursor_named"]
 

@@ -19,7 +19,7 @@ import pytest
 import lshdb
 from lshdb import Index
 from lshdb.cli._group import COMMANDS, GROUPS, cli
-from tests.cli.conftest import BASE, MODULE, ROOT, Run, environment, jsonl
+from tests.cli.conftest import BASE, DOCUMENTS, MODULE, ROOT, Run, environment, jsonl
 
 
 def test_help_lists_every_command(run: Run) -> None:
@@ -119,6 +119,28 @@ def test_what_a_query_imports(index_path: Path) -> None:
     commands = set(modules) & {f"lshdb.cli.{name}" for name in COMMANDS}
     assert commands == {"lshdb.cli.query"}
     assert not {"lshdb.cli._table", "lshdb.cli._long_work", "lshdb.ingest.add"} & set(modules)
+
+
+def test_a_night_imports_nothing_for_files_without_an_index(
+    index_path: Path, tmp_path: Path
+) -> None:
+    """``add --pairs`` and ``pairs`` of an index; 10 ms of the start of each went there."""
+    (tmp_path / "a.jsonl").write_text(jsonl(DOCUMENTS))
+    program = (
+        "import sys\n"
+        "from lshdb.cli._group import cli\n"
+        "index, file = sys.argv[1:]\n"
+        "for args in (['add', index, file, '--pairs', 'last'], ['pairs', index]):\n"
+        "    cli(args, prog_name='lshdb', standalone_mode=False)\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, index_path, tmp_path / "a.jsonl"],
+        env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    modules = done.stderr.split()
+    assert "lshdb.search.pairs" in modules
+    assert not [name for name in modules if name.startswith("lshdb.transient")]
 
 
 def test_a_query_compiles_no_pattern_of_texts(index_path: Path) -> None:
