@@ -154,6 +154,11 @@ def _report(error: BaseException) -> int:
 
         _show(*usage_message(error))
         return USAGE
+    if isinstance(error, ParameterError):
+        from lshdb.cli._usage import parameter_message
+
+        _show(*parameter_message(error))
+        return exit_code(error)
     if isinstance(error, LshdbError):
         _show(error.message, error.hint)
         return exit_code(error)

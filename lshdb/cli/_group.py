@@ -178,7 +178,9 @@ class LazyGroup(click.Group):
                 )
             meant = _MEANT.get(args[0].lower(), "")
             if not meant:
-                meant = " or ".join(difflib.get_close_matches(args[0].lower(), COMMANDS, n=3))
+                near = difflib.get_close_matches(args[0].lower(), COMMANDS, n=3)
+                near = near or difflib.get_close_matches(args[0].lower(), _MEANT, n=1)
+                meant = " or ".join(dict.fromkeys(_MEANT.get(name, name) for name in near))
             hint = f"; did you mean {meant}?" if meant else ""
             raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -206,7 +206,7 @@ def max_bucket_option(text: str) -> Callable[[Function], Function]:
 
 def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> int:
     if not 1 <= mebibytes <= 2**40:
-        raise click.BadParameter(f"{mebibytes:g} MiB is not at least 1")
+        raise click.BadParameter(f"expected MiB from 1 on, and it is {mebibytes:g}")
     return int(mebibytes * 2**20)
 
 

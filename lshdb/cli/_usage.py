@@ -11,10 +11,30 @@ import re
 
 import click
 
-__all__ = ["usage_message"]
+from lshdb.errors import ParameterError
+
+__all__ = ["parameter_message", "usage_message"]
 
 _REFUSED = re.compile(r"'(?P<value>.*)' is not (?:a valid|one of) ", re.DOTALL)
 _NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
+
+
+def parameter_message(error: ParameterError) -> tuple[str, str]:
+    """Return the message for a value that the library refuses, and the hint.
+
+    It names the option, as it was typed, where the library names its parameter.
+    """
+    message, hint = error.message, error.hint or ""
+    ctx = click.get_current_context(silent=True)
+    name = None if ctx is None else ctx.invoked_subcommand
+    if ctx is None or name is None or not isinstance(ctx.command, click.Group):
+        return message, hint
+    command = ctx.command.get_command(ctx, name)
+    for param in [] if command is None else command.params:
+        if isinstance(param, click.Option) and message.startswith(f"{param.name} is "):
+            message = f"{max(param.opts, key=len)}{message.removeprefix(str(param.name))}"
+            break
+    return message, hint or f"see {ctx.command_path} {name} --help"
 
 
 def usage_message(error: click.UsageError) -> tuple[str, str]:
@@ -41,6 +61,11 @@ def usage_message(error: click.UsageError) -> tuple[str, str]:
         if message is not None:
             is_argument = isinstance(param, click.Argument) and ctx
             return message, f"{_usage(ctx)}; {see}" if is_argument and ctx else see
+        if isinstance(param, click.Option):
+            return f"{max(param.opts, key=len)}: {error.message.removesuffix('.')}", see
+    if ctx and isinstance(error, click.NoSuchOption) and error.possibilities:
+        meant = " or ".join(sorted(error.possibilities)[:3])
+        return f"no such option {error.option_name}; did you mean {meant}?", see
     said = error.format_message().removesuffix(".")
     if ctx and isinstance(error, click.NoSuchOption) and isinstance(ctx.command, click.Group):
         return f"{said[:1].lower()}{said[1:]}; the options of a command come after it", see

@@ -87,7 +87,8 @@ def command(
             for cursor in index.cursors()
             if name in (None, cursor.name)
         ]
-    print_listing(COLUMNS, rows, output_format, empty="no cursors")
+    empty = "no cursors" if name is None else f"no cursor {name!r}; lshdb cursors lists all"
+    print_listing(COLUMNS, rows, output_format, empty=empty)
 
 
 def _batch(position: str) -> int | None:
@@ -98,8 +99,9 @@ def _batch(position: str) -> int | None:
     try:
         return int(position)
     except ValueError:
-        raise click.BadParameter(
-            f"{position!r} is neither a batch's number nor {BEGINNING} or now"
+        raise click.UsageError(
+            f"--set is {position!r}; expected a batch's number, {BEGINNING} or now",
+            click.get_current_context(),
         ) from None
 
 

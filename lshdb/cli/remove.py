@@ -12,6 +12,7 @@ from lshdb import Index
 from lshdb.cli._command import Argument, Command, complete_folders, option
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
+from lshdb.cli._words import counted
 from lshdb.documents.document import MAX_KEY_BYTES
 from lshdb.documents.written_keys import (
     LONGEST_KEY_LINES,
@@ -80,7 +81,7 @@ def command(
         shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
         more = len(result.missing) - _MISSING_SHOWN
         complain(
-            f"{len(result.missing):,} of the keys have no document: {shown}"
+            f"{counted(len(result.missing), 'key has', 'keys have')} no document: {shown}"
             + (f" and {more:,} more" if more > 0 else "")
         )
         ctx.exit(_SOME_MISSING)

@@ -135,7 +135,9 @@ def command(
     if files:
         require_metric(files, parameters, input_format)
     if not files or METRICS[metric].is_dense:
-        _refuse("about texts", aim=aim, labels=labels, sample=sample)
+        _refuse(
+            "for texts, which are compared with each other", aim=aim, labels=labels, sample=sample
+        )
         estimated = _estimate(
             files,
             far,
@@ -151,7 +153,7 @@ def command(
             f"a sample of FILE makes no difference to an index of metric {metric}; leave "
             "out the files (they are used for texts, vectors and bits)"
         )
-    _refuse("for no texts", far=far, documents=documents)
+    _refuse("for vectors and bits, and for parameters without files", far=far, documents=documents)
     question: dict[str, Any] = {
         "aim": aim,
         "labels": None if labels is None else read_labels(labels),

@@ -51,6 +51,8 @@ _SAMPLE_NUMBERS = 8_000_000
 """Numbers of the vectors in a sample, at most: 64 MB of the widest type."""
 _CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
 _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
+_PLURALS = {"text": "texts", "weights": "weights", "vector": "vectors", "bits": "bits"}
+
 _OPTIONS = {
     *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
     *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "stop_words"),
@@ -202,8 +204,8 @@ def changed_params(
     metric = changes.get("metric", params.metric)
     if metric in METRICS and METRICS[metric].body != params.kind.body:
         raise ParameterError(
-            f"bodies of metric {params.metric} are {params.kind.body}, and metric {metric} takes "
-            f"{METRICS[metric].body}",
+            f"metric {metric} compares {_PLURALS[METRICS[metric].body]}, and the index holds "
+            f"{_PLURALS[params.kind.body]}, for metric {params.metric}",
             hint="add the documents to a new index of that metric",
         )
     if params.kind.is_dense:

@@ -48,7 +48,7 @@ def test_clusters(run: Run, path: Path) -> None:
     assert first == {"cluster": "a", "size": 3, "key": "a"}
     assert "no clusters" in run("clusters", path, "--min-size", 9, "--format", "table").stderr
     few = run("clusters", path, "--min-size", 1, code=2)
-    assert "min_size is 1; expected at least 2" in few.stderr
+    assert "--min-size is 1; expected at least 2" in few.stderr
 
 
 def test_clusters_without_an_update(run: Run, path: Path) -> None:

@@ -24,5 +24,5 @@ def test_the_table_is_long_and_no_mistake_ends_in_a_traceback() -> None:
     for block in table.split("\n\n"):
         command, code, *said = block.splitlines()
         if code in ("[1]", "[2]"):
-            told_why = ("  error: ", "  Usage: ", "  1 of the keys have no document")
+            told_why = ("  error: ", "  Usage: ", "  1 key has no document")
             assert any(line.startswith(told_why) for line in said), command

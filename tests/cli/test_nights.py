@@ -308,7 +308,7 @@ def test_a_cursor_waits_until_the_file_is_on_disk(
         (["clusters", "--since", "9"], "there is no batch 9"),
         (["cursors", "--set", "1"], "need the NAME of a cursor"),
         (["cursors", "press", "--set", "1", "--remove"], "give either"),
-        (["cursors", "press", "--set", "soon"], "neither a batch's number nor"),
+        (["cursors", "press", "--set", "soon"], "expected a batch's number, start or now"),
         (["cursors", "press", "--set", "9"], "there is no batch 9"),
         (["cursors", "press", "--remove"], "there is no cursor 'press'"),
         (["cursors", "a b", "--set", "1"], "expected a name"),

@@ -97,10 +97,10 @@ def test_options_that_make_no_difference_are_refused(run: Run, file: Path, tmp_p
     with Index.create(tmp_path / "a.lshdb") as index:
         index.add(DOCUMENTS[:9])
     for words, expected in (
-        ((file, "--far", "0.3"), "--far is for no texts"),
-        ((file, "--documents", "9"), "--documents is for no texts"),
-        (("--aim", "editions"), "--aim is about texts"),
-        (("--sample", "9"), "--sample is about texts"),
+        ((file, "--far", "0.3"), "--far is for vectors and bits"),
+        ((file, "--documents", "9"), "--documents is for vectors and bits"),
+        (("--aim", "editions"), "--aim is for texts"),
+        (("--sample", "9"), "--sample is for texts"),
         ((index.path, "--k", "3"), "has its own parameters, and --k is for a new index"),
         ((index.path, file), "is an index; give it alone"),
     ):

@@ -215,6 +215,31 @@ def test_words_of_other_programs(run: Run) -> None:
         assert any(one in COMMANDS or one == "lshdb" for one in named)
 
 
+def test_a_value_that_the_library_refuses_is_named_as_it_was_typed(run: Run) -> None:
+    for line, said in (
+        (("clusters", "i.lshdb", "--min-size", "0"), "--min-size is 0; expected at least 2"),
+        (("neighbors", "i.lshdb", "--top", "-1"), "--top is -1; expected at least 1"),
+        (("pairs", "i.lshdb", "--since", "soon"), "--since is 'soon'; expected a batch's"),
+        (("dedup", "i.lshdb", "--keep", "best"), "--keep is 'best'; expected one of first"),
+        (("pairs", "i.lshdb", "--memory", "0"), "--memory: expected MiB from 1 on, and it is 0"),
+    ):
+        error = run(*line, code=2).stderr
+        assert error.startswith(f"error: {said}")
+        assert error.endswith(f"hint: see lshdb {line[0]} --help\n")
+
+
+def test_a_mistyped_word_of_another_program_is_understood(run: Run) -> None:
+    for word, meant in (("serach", "query"), ("versoin", "lshdb --version"), ("delte", "remove")):
+        assert f"'{word}'; did you mean {meant}?" in run(word, code=2).stderr
+    assert "no such option --treshold; did you mean --threshold?" in (
+        run("pairs", "i.lshdb", "--treshold", "1", code=2).stderr
+    )
+    assert (
+        "no cursor 'nobody'; lshdb cursors lists all" in run("cursors", "i.lshdb", "nobody").stderr
+    )
+    assert "no such command 'nonsense'" in run("help", "nonsense", code=2).stderr
+
+
 def test_an_empty_listing_says_so_wherever_it_goes(run: Run) -> None:
     run("init", "e.lshdb")
     run("init", "f.lshdb")

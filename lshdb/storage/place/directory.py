@@ -346,8 +346,7 @@ class IndexDirectory:
         if path.is_file():
             return IndexNotFoundError(
                 f"{path} is a file, and an index is a folder",
-                hint="give the index before its files; lshdb add "
-                f"{path.with_suffix('.lshdb').name} {path} makes one of this file",
+                hint=f"lshdb add {path.with_suffix('.lshdb').name} {path} makes one of this file",
             )
         if self.lacks_description():
             return IndexNotFoundError(f"the index {path} has lost index.toml", hint=self._remake)
