@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,25 @@ def test_a_database_of_another_user(path: Path) -> None:
         said = file.read()
     assert said.startswith(DatabaseError.__name__)
     assert "needs write permission" in said
+
+
+@pytest.mark.sqlite("about files of SQLite")
+@pytest.mark.parametrize("change", ["compact", "reband"])
+def test_a_limit_below_the_size_of_the_database(path: Path, change: str) -> None:
+    """Files that are there already are above it, too."""
+    most = (path / "index.db").stat().st_size // 2
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Index.open(path) as index:
+        index.remove([key for key, _ in CORPUS[:40]])
+        if change == "reband":
+            index.close()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+        try:
+            with pytest.raises(LshdbError) as caught:
+                index.compact() if change == "compact" else Index.reband(path, threshold=0.6)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "ulimit -f" in (caught.value.hint or ""), caught.value
+    with Index.open(path) as index:
+        index.compact()
+        assert index.check() == []

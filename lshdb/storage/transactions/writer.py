@@ -346,11 +346,13 @@ class Writer:
             return database.session(self._connection).has_mark(mark)
 
     def _unknown(self, error: Exception) -> DatabaseError:
+        database = self._store.database
+        again = "run the same command again: what is in already will be left unchanged"
+        cause = "" if self._connection.is_lost else database.hint(error, "")
         return DatabaseError(
-            f"the database {self._store.database} failed while committing: "
-            f"{self._store.database.said(error)}; "
+            f"the database {database} failed while committing: {database.said(error)}; "
             "whether the batch is in is not known",
-            hint="run the same command again: what is in already will be left unchanged",
+            hint=f"{cause}; then {again}" if cause else again,
         )
 
     def _reconnect(self, error: Exception | None = None) -> None:
@@ -435,8 +437,11 @@ class Writer:
             raise DatabaseError(
                 f"the database {database} could not be made smaller: {database.said(error)}; "
                 "nothing is lost",
-                hint="it needs as much free space again as the database takes; "
-                "then run lshdb compact again",
+                hint=database.hint(
+                    error,
+                    "it needs as much free space again as the database takes; then run lshdb "
+                    "compact again",
+                ),
             ) from error
 
     def _end_unchanged(self) -> None:
