@@ -410,3 +410,44 @@ def test_numbers_of_commits_that_are_gone_are_found_and_mended(tmp_path: Path) -
         index.add([("b", "another text of other words to find")])
         assert index.check() == []
         assert index.query("another text of other words to find")[0].key == "b"
+
+
+@pytest.mark.parametrize("number", [-1, 2**63 - 1])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("batch", "batch_id"), ("batch", "n_added"), ("cursor", "batch_id"),
+        ("edge_state", "hot_buckets"), ("signature_release", "release_id"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_not_written_are_damage_wherever_they_come_up(
+    path: Path, table: str, column: str, number: int
+) -> None:
+    """With the checksum of their row: an answer, or an error of ours, and never a traceback."""
+    with Index.open(path) as index:
+        index.advance("m")
+        index.add([("late", "some words of a late text")], night="n")
+        index.remove(["late"])
+    with raw(path) as execute:
+        answer = execute(f"SELECT * FROM {table} ORDER BY 1 DESC")
+        names, row = [name for name, *_ in answer.description], list(answer.fetchone())
+        before = row[0]
+        row[names.index(column)] = number
+        execute(f"UPDATE {table} SET {column} = ? WHERE {names[0]} = ?", (number, before))
+        if "checksum" in names:
+            execute(
+                f"UPDATE {table} SET checksum = ? WHERE {names[0]} = ?",
+                (row_checksum(row[:-1]), row[0]),
+            )
+    questions: list[Callable[[Index], object]] = [
+        Index.stats, Index.batches, Index.cursors, lambda index: list(index.pairs()),
+        lambda index: list(index.pairs(since="last")), lambda index: list(index.clusters()),
+        lambda index: index.add([("new", "some words of a new text, and some more")]),
+        lambda index: index.remove(["u000"]), Index.compact,
+    ]  # fmt: skip
+    with Index.open(path) as index:
+        with contextlib.suppress(DamageError):
+            assert table == "signature_release" or index.check()
+        for question in questions:
+            with contextlib.suppress(DamageError):
+                question(index)

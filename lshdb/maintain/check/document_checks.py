@@ -22,6 +22,7 @@ import numpy as np
 from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
+from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import (
@@ -203,6 +204,7 @@ _SMALL_TABLES = {
     "state": "state", "batch": "batch", "night": "night", "cursor": "cursor", "edge_state": "edge",
 }  # fmt: skip
 """Small tables with checksums, and the kind of a finding there."""
+_PLACE_OF_CAP = 1 + EdgeState.__slots__.index("max_bucket")
 
 
 def count_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -270,8 +272,22 @@ def _band_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
     for table, kind in _SMALL_TABLES.items():
-        for row, what in _changed(Inspection(snapshot.session).rows(table)):
-            yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+        for row in Inspection(snapshot.session).rows(table):
+            if what := _change(row) or _impossible(table, row):
+                yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+
+
+def _impossible(table: str, row: Sequence[Any]) -> str:
+    """Return what is wrong with the numbers of a row, which may have their checksum, too.
+
+    The row of ``state`` has a check of its own. In that of ``edge_state``, buckets without a cap
+    have the largest number of all.
+    """
+    for place, number in enumerate(row[:-1]):
+        is_cap = (table, place) == ("edge_state", _PLACE_OF_CAP)
+        if isinstance(number, int) and not (0 <= number <= MOST_DOC_ID or is_cap):
+            return "" if table == "state" else f"{number} is no number that is written"
+    return ""
 
 
 def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:

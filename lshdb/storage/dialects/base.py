@@ -49,9 +49,18 @@ _FEW_VALUES = 8
 NUMBERS = {
     **dict.fromkeys(("signature_id", "signature1", "signature2"), ("0", "n_signatures - 1")),
     **dict.fromkeys(("doc_id", "label"), ("1", "next_doc_id - 1")),
-}
-"""Columns that hold the number of a signature or a document, in any table, with its least and
-greatest possible value; the row of ``state`` gives the latter."""
+    **dict.fromkeys(
+        (
+            "batch_id", "add_id", "release_id", "n_added", "n_replaced", "n_unchanged", "n_copies",
+            "n_rejected", "n_removed", "n_signatures", "n_shingles", "n_chars", "n_unassigned",
+            "hot_buckets", "hot_pairs", "first_row", "n_rows", "crc32",
+            "vector_crc32",
+        ),
+        ("0", str(2**62)),  # no index comes to it
+    ),
+}  # fmt: skip
+"""Columns that hold the number of a signature or a document, or a count, in any table, with its
+least and greatest possible value; the row of ``state`` gives some."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
 State: TypeAlias = tuple[str, int, int, str, str]

@@ -125,7 +125,7 @@ def _findings(session: Session) -> Iterator[str]:
     if session.fetch("SELECT state_id FROM state") != [(1,)]:
         yield "the table state has not one row, of the number 1"
     (next_doc_id,) = execute("SELECT next_doc_id FROM state").fetchone()
-    if next_doc_id > MOST_DOC_ID:
+    if next_doc_id is None or next_doc_id > MOST_DOC_ID:
         yield f"the next doc_id is {next_doc_id}; there is none above {MOST_DOC_ID}"
     (counted,) = execute(
         "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) FROM batch"

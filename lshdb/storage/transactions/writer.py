@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from lshdb.errors import (
+    DamageError,
     DatabaseError,
     IndexChangedError,
     LockedError,
@@ -476,10 +477,11 @@ class Writer:
             otherwise = "check the free space and the permissions of its folder"
             database = self._store.database
             if isinstance(error, self._store.database.errors()):
-                raise DatabaseError(
+                is_damage = database.is_damage(error)
+                raise (DamageError if is_damage else DatabaseError)(
                     f"the database {database} failed: {database.said(error)}; "
                     "the batch that was being written is not in",
-                    hint=database.hint(error, otherwise),
+                    hint="run lshdb check" if is_damage else database.hint(error, otherwise),
                 ) from error
             if isinstance(error, OSError):
                 raise DatabaseError(

@@ -149,8 +149,13 @@ class PostgresDatabase(Database):
         return f"schema {self.schema}"
 
     def is_damage(self, error: Exception) -> bool:
-        """Return whether the server says that a page or an index is damaged."""
-        return isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
+        """Return whether a page or an index is damaged, or a number that lshdb did not write."""
+        errors = psycopg.errors
+        return isinstance(
+            getattr(error, "orig", None) or error,
+            errors.DataCorrupted | errors.IndexCorrupted | errors.CheckViolation
+            | errors.NumericValueOutOfRange,
+        )  # fmt: skip
 
     def fate(self, error: Exception) -> Fate:
         """Return what an error means for its transaction, by its SQLSTATE."""

@@ -155,7 +155,10 @@ class SqliteDatabase(Database):
         """Return whether the driver's error says that the file is damaged."""
         if isinstance(error, UnicodeDecodeError):
             return True
-        code = getattr(error, "sqlite_errorcode", None)
+        cause = getattr(error, "orig", None) or error
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_CONSTRAINT_CHECK or str(cause) == "integer overflow":
+            return True  # a number that lshdb did not write
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
     def hint(self, error: BaseException, otherwise: str) -> str:
