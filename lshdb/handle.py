@@ -13,19 +13,22 @@ signatures.
 
 from __future__ import annotations
 
+import copy
 import itertools
+import operator
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from lshdb.arrays import np
 from lshdb.documents.document import validate_key
-from lshdb.errors import IndexChangedError, ParameterError
+from lshdb.errors import IndexChangedError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams, check_expected
+from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of, html_table
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
@@ -52,6 +55,7 @@ __all__ = [
 ]
 
 ATTEMPTS = 5
+PREVIEW_ROWS = 10
 """How often a question is asked if the index changes each time."""
 
 LONGEST_WAIT = 0.05
@@ -362,8 +366,38 @@ class Listing(Iterator[_Item]):
             return
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._said.items())
-        return f"{type(self).__name__}({said})"
+        said = {name: value for name, value in self._said.items() if value is not None}
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in said.items())})"
+
+
+class ListingTable(Listing[_Item], ResultTable):
+    """A listing that is also a table, whose first rows a notebook shows."""
+
+    ITEM: ClassVar[type]
+    """What an item is: a dataclass, whose fields are the columns."""
+
+    def _fields(self) -> Columns:
+        """Return the columns of a table of the items: those of ``ITEM``, a dataclass."""
+        is_distance = self._handle.now[1].params.kind.is_distance
+        return [(n, kind) for n, kind in columns_of(self.ITEM) if n != "distance" or is_distance]
+
+    def _rows(self) -> Iterator[Sequence[Any]]:
+        """Yield the row of each item."""
+        return map(operator.attrgetter(*(name for name, _ in self._fields())), self._iterate())
+
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        return self._fields(), blocks_of(self._rows())
+
+    def _repr_html_(self) -> str:
+        """Return the first rows, for a notebook: the question is asked again."""
+        listing = copy.copy(self)  # what the last loop says of itself stays
+        names = [name for name, _ in listing._fields()]
+        try:
+            rows = list(itertools.islice(listing._rows(), PREVIEW_ROWS + 1))
+        except LshdbError as error:
+            return html_table(repr(self), names, [], note=str(error))
+        note = f"the first {PREVIEW_ROWS}" if len(rows) > PREVIEW_ROWS else f"all {len(rows)}"
+        return html_table(repr(self), names, rows[:PREVIEW_ROWS], note=note)
 
 
 def current_store(store: Store, family: Family) -> Store:
@@ -372,8 +406,14 @@ def current_store(store: Store, family: Family) -> Store:
         return store
 
 
-class Keys(Listing[str]):
+class Keys(ListingTable[str]):
     """The keys of an index, in the order in which their documents were added."""
+
+    def _fields(self) -> Columns:
+        return [("key", "str")]
+
+    def _rows(self) -> Iterator[Sequence[Any]]:
+        return ((key,) for key in self._iterate())
 
     def _items(self, store: Store, family: Family) -> Iterator[str]:
         """Yield the keys of one state."""

@@ -29,7 +29,7 @@ from lshdb.documents.document import (
     Given,
     Rejected,
 )
-from lshdb.errors import AllRejectedError, LockedError, ParameterError
+from lshdb.errors import AllRejectedError, LockedError, LshdbError, ParameterError
 from lshdb.handle import (
     Handle,
     Keys,
@@ -41,6 +41,7 @@ from lshdb.handle import (
     require_whole_documents,
 )
 from lshdb.params.index_params import IndexParams
+from lshdb.result_tables import html_table
 from lshdb.search.query import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.verification import MEMORY, has_signatures
 from lshdb.storage.dialects import DatabasePlace
@@ -395,7 +396,27 @@ class Index:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Index({str(self.path)!r})"
+        try:
+            said = f"{len(self):,} documents, threshold {self.params.threshold:g}"
+        except LshdbError:
+            said = "closed" if self._store.is_closed else "cannot be read"
+        return f"Index({str(self.path)!r}, {said})"
+
+    def _repr_html_(self) -> str:
+        """Return what :meth:`stats` says first, for a notebook."""
+        try:
+            stats = self.stats()
+        except LshdbError:
+            return html_table(repr(self), (), ())
+        params = stats.params
+        rows = {
+            "documents": f"{stats.documents:,}",
+            "metric": params.metric,
+            "threshold, recall": f"{params.threshold:g}, {params.recall:g}",
+            "bands x rows": f"{params.bands} x {params.rows}",
+            "database": stats.database,
+        }
+        return html_table(repr(self), (), rows.items())
 
     @property
     def path(self) -> Path:

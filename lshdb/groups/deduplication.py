@@ -32,7 +32,7 @@ from lshdb.errors import ParameterError
 from lshdb.groups.agreed_units import Units, units_of, whole_signatures
 from lshdb.groups.listing import StoredAnswer, stored_edges
 from lshdb.groups.missed_pairs import LeaderBuckets, MissedPairs
-from lshdb.handle import Handle
+from lshdb.handle import Handle, ListingTable
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.components import represent
@@ -131,8 +131,10 @@ class Decisions:
         return is_dropped
 
 
-class Deduplication(StoredAnswer[Decision]):
+class Deduplication(StoredAnswer[Decision], ListingTable[Decision]):
     """A decision about every document, in the order in which they were added."""
+
+    ITEM = Decision
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
 from lshdb.groups.agreed_units import agreed_clusters, units_of
 from lshdb.groups.update import edges_down_to, ready_edges
-from lshdb.handle import Handle, Listing
+from lshdb.handle import Handle, Listing, ListingTable
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
@@ -137,8 +137,10 @@ class StoredAnswer(Listing[_Item]):
         """Yield the items."""
 
 
-class Clusters(StoredAnswer[Cluster]):
+class Clusters(StoredAnswer[Cluster], ListingTable[Cluster]):
     """Clusters, the largest first."""
+
+    ITEM = Cluster
 
     def __init__(
         self,

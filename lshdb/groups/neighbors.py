@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_whole
 from lshdb.arrays import distinct
 from lshdb.groups.listing import StoredAnswer
-from lshdb.handle import Handle, Listing
+from lshdb.handle import Handle, ListingTable
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.pair_columns import LINES, SignatureDocuments
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -116,8 +116,10 @@ class NeighborColumns:
         )  # fmt: skip
 
 
-class _NeighborListing(Listing[Neighbor]):
+class _NeighborListing(ListingTable[Neighbor]):
     """Neighbours as they are found, one by one or as columns."""
+
+    ITEM = Neighbor
 
     @abstractmethod
     def _columns(self, store: Store, family: Family) -> Iterator[NeighborColumns]:

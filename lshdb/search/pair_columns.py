@@ -9,17 +9,18 @@ takes the same memory however many copies there are.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.handle import Listing
+from lshdb.handle import ListingTable
+from lshdb.result_tables import Columns
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.index_state import IndexState
 from lshdb.storage.transactions.store import Store
@@ -96,6 +97,14 @@ class PairColumns:
             distances = [0.0 - similarity for similarity in self.similarities]
         return map(Pair, self.keys1, self.keys2, self.similarities, repeat(self.method), distances)
 
+    def values(self) -> list[Sequence[Any]]:
+        """Return the columns of a table of the pairs, in the order of the fields of a pair."""
+        columns: list[Sequence[Any]] = [self.keys1, self.keys2, self.similarities]
+        columns.append([self.method] * len(self))
+        if self.is_distance:
+            columns.append([0.0 - similarity for similarity in self.similarities])
+        return columns
+
     def with_pairs(self, pairs: Iterable[Pair]) -> PairColumns:
         """Return other pairs of the same search as columns."""
         held_pairs = list(pairs)
@@ -116,8 +125,13 @@ class PairColumns:
         )
 
 
-class PairListing(Listing[Pair]):
+class PairListing(ListingTable[Pair]):
     """Pairs as they are found, one by one or as columns."""
+
+    ITEM = Pair
+
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        return self._fields(), (block.values() for block in self.columns())
 
     @abstractmethod
     def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:

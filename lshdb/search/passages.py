@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_flag, check_key, check_whole
 from lshdb.errors import DamageError, InputError, ParameterError, no_document
-from lshdb.handle import Handle, Listing
+from lshdb.handle import Handle, ListingTable
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.alignment import AlignedText, Aligner, Area, Span, merge_blocks
@@ -125,7 +125,7 @@ class _WordsOfTexts:
         return texts
 
 
-class PassageSearch(Listing[Passage]):
+class PassageSearch(ListingTable[Passage]):
     """Passages that recur, as they are found: documents in order of key, passages of their text.
 
     Attributes
@@ -133,6 +133,8 @@ class PassageSearch(Listing[Passage]):
     left_out : LeftOut
         For the last iteration that has begun: what ``max_bucket`` left out.
     """
+
+    ITEM = Passage
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
@@ -26,6 +27,7 @@ from lshdb.documents.document import Body, Document, given_document
 from lshdb.errors import LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.handle import Handle, Listing
 from lshdb.params.index_params import IndexParams, check_recall
+from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of
 from lshdb.search.verification import (
     Hit,
     Hits,
@@ -323,12 +325,19 @@ def count_shingles(store: Store, family: Family, body: Body) -> int:
 _QUERIES_A_CHUNK = 64
 
 
-class QueryAnswers(Listing[tuple[str, Hits]]):
+class QueryAnswers(Listing[tuple[str, Hits]], ResultTable):
     """(query key, answer) for each of many queries, in their order.
 
     Queries are read as they are answered. So they can be answered again only if they can be read
     again: from a list, but not from a generator.
     """
+
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        is_distance = self._handle.now[1].params.kind.is_distance
+        of_hit = [(n, kind) for n, kind in columns_of(Hit) if n != "distance" or is_distance]
+        values = operator.attrgetter(*(name for name, _ in of_hit))
+        rows = ((query, *values(hit)) for query, hits in self._iterate() for hit in hits)
+        return [("query", "str"), *of_hit], blocks_of(rows)
 
     def __init__(
         self,

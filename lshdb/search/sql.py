@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lshdb.arguments import check_seconds
-from lshdb.errors import LshdbError, ParameterError, QueryError, install_command
+from lshdb.errors import ParameterError, QueryError
+from lshdb.result_tables import Columns, ResultTable, blocks_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import Database, Fate, GuardedReader, TimedOut
 from lshdb.storage.transactions.index_state import while_open
 from lshdb.storage.transactions.store import Store
 
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
-
 __all__ = ["SqlResult", "run_sql"]
 
 
-class SqlResult(Iterator[tuple[Any, ...]]):
+class SqlResult(Iterator[tuple[Any, ...]], ResultTable):
     """Rows of a statement, streamed once.
 
     Iterate it, or turn the remaining rows into a table. To run the statement again, call
@@ -58,46 +55,9 @@ class SqlResult(Iterator[tuple[Any, ...]]):
         state = ", spent" if self._is_spent else ""
         return f"SqlResult(columns={self.columns!r}{state})"
 
-    def to_arrow(self) -> pyarrow.Table:
-        """Return the remaining rows as a :class:`pyarrow.Table`, in memory.
-
-        Raises
-        ------
-        LshdbError
-            pyarrow is not installed.
-        QueryError
-            The rows have been taken, or the statement fails.
-        """
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise LshdbError(
-                "a table of Arrow needs pyarrow, which is not installed",
-                hint=install_command("parquet"),
-            ) from error
-        rows = list(self)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.columns)
-        return pyarrow.Table.from_arrays(
-            [pyarrow.array(column) for column in columns], names=list(self.columns)
-        )
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the remaining rows as a :class:`pandas.DataFrame`, in memory.
-
-        Raises
-        ------
-        LshdbError
-            pandas is not installed.
-        QueryError
-            The rows have been taken, or the statement fails.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise LshdbError(
-                "a data frame needs pandas, which is not installed", hint="pip install pandas"
-            ) from error
-        return pandas.DataFrame(list(self), columns=list(self.columns))
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        """Return what remains of the rows."""
+        return [(name, "") for name in self.columns], blocks_of(row for row in self)
 
 
 def run_sql(

@@ -51,6 +51,7 @@ from lshdb.errors import (
     warn_caller,
 )
 from lshdb.params.index_params import IndexParams, check_threshold
+from lshdb.result_tables import columns_of, html_table
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.rows.row_reader import Documents
@@ -138,6 +139,17 @@ class Hits(list[Hit]):
         super().__init__(hits)
         self.truncated = truncated
         self.n_shingles: int | None = None
+
+    def _repr_html_(self) -> str:
+        """Return all hits, for a notebook."""
+        names = [
+            n
+            for n, _ in columns_of(Hit)
+            if n != "distance" or (self and self[0].distance is not None)
+        ]
+        note = f"{self.truncated} more" if self.truncated else ""
+        rows = ([getattr(hit, name) for name in names] for hit in self)
+        return html_table(type(self).__name__, names, rows, note=note)
 
 
 class NearestHits(Hits):
