@@ -52,7 +52,8 @@ def rows_of(answer: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", ["pairs", "clusters", "dedup", "neighbors", "query_many", "sql"])
 def test_every_library_has_the_rows_of_the_loop(name: str, index: Index) -> None:
-    pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     expected = rows_of(answers(index)[name])
     assert expected
     arrow = answers(index)[name].to_arrow()
