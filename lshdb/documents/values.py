@@ -24,7 +24,6 @@ import re
 import uuid
 from calendar import monthrange
 from collections.abc import Mapping
-from email.utils import parsedate_tz
 from typing import Any
 
 from lshdb.arguments import lone_surrogate
@@ -352,6 +351,8 @@ def _offset(zone: str | None) -> int:
 
 def _mail_date(text: str) -> bytes | None:
     """Return the key of a date as mail and HTTP write it: ``Tue, 09 Jan 2024 05:00:00 GMT``."""
+    from email.utils import parsedate_tz  # with sockets, which no other value needs
+
     read = parsedate_tz(text) or parsedate_tz(f"{text} 00:00:00")
     if read is None:
         return None
