@@ -39,7 +39,7 @@ from lshdb.cli._documents_in import (
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import FOLDERS, READING, folder_options, input_options, keep_fields_option
-from lshdb.cli._output import note
+from lshdb.cli._output import named_place, note
 from lshdb.cli._words import counted
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ def opened_index(
         parameters["threshold"] = threshold
     require_metric(places, parameters, reading["input_format"])
     reading["row_keys"] = row_keys_for(_records_of(places, reading), reading)
+    if named_place() not in (None, "-"):
+        reading["leave_out"] = [named_place()]
     with read_into(places, reading, parameters, workers=workers) as (index, result):
         if not result.batches:
             raise InputError(

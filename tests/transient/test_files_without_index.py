@@ -137,6 +137,14 @@ def test_records_without_keys(run: Run, folder: Path, temporary: Path) -> None:
     assert "path and row number are the keys" in direct.stderr
 
 
+def test_a_list_in_the_folder_that_is_read_is_no_input(
+    run: Run, folder: Path, temporary: Path
+) -> None:
+    for _ in range(2):
+        said = run("pairs", "src", "-o", "src/pairs.txt").stderr
+        assert f"{len(RECORDS)} documents read" in said
+
+
 def test_what_is_an_index_and_what_is_not(
     run: Run, folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
