@@ -252,7 +252,7 @@ def test_queries(run: Run, index_path: Path, points: Path) -> None:
         (("--vector", '{"a": 1}'), 1, "the vector is of type dict"),
         (("--vector", "0101"), 2, "--vector is '0101'; expected numbers as JSON"),
         (("--text", "some words"), 2, "holds vectors: give --vector"),
-        (("-", "--text-field", "t"), 2, "text_field is for texts"),
+        (("-", "--text-field", "t"), 2, "--text-field is for texts"),
         (("--vector", "[1]", "--key", "k1"), 2, "one of FILE..., --text, --vector and --key"),
     ],
 )
@@ -266,7 +266,7 @@ def test_vectors_are_not_for_an_index_of_texts(run: Run, points: Path, tmp_path:
     run("init", tmp_path / "a.lshdb")
     said = run("add", tmp_path / "a.lshdb", points, code=5)
     assert "holds vectors, but the index holds texts" in said.stderr
-    assert "vector_field is for vectors" in (
+    assert "--vector-field is for vectors" in (
         run("add", tmp_path / "a.lshdb", points, "--vector-field", "x", code=2).stderr
     )
     assert "dim is for vectors" in run("init", tmp_path / "b.lshdb", "--dim", "8", code=2).stderr
