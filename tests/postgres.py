@@ -240,7 +240,11 @@ class PostgresServer:
         done = subprocess.run(
             [self._programs / program, *arguments],
             cwd=self.directory,
-            env={name: value for name, value in os.environ.items() if not name.startswith("PG")},
+            env={  # without the sanitizer that is tried on the kernel
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith("PG") and name != "LD_PRELOAD"
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
