@@ -148,7 +148,7 @@ def read_into(
     progress: AddProgress | None = None,
 ) -> Iterator[tuple[TransientIndex, AddResult]]:
     """Read files into an index of temporary files, which are removed at the end of the block."""
-    progress = progress or AddProgress()
+    progress = progress or AddProgress("reading")
     items, from_peek = documents_for(None, paths, reading, parameters, progress)
     from lshdb import TransientIndex  # not needed for an index
 
@@ -228,11 +228,11 @@ def refuse_given(ctx: click.Context, names: Container[str], why: str, path: str)
 
 
 def _open(path: str) -> Index:
-    """Open an index; where nothing lies, say that it might have been a file."""
+    """Open an index; where nothing lies, say that a name that is none of an index may be a file."""
     try:
         return Index.open(path)
     except IndexNotFoundError as error:
-        if os.path.lexists(path):
+        if os.path.lexists(path) or is_index(path):
             raise
         message = f"there is neither an index nor a file at {path}"
         raise IndexNotFoundError(message, hint=error.hint) from error

@@ -353,11 +353,13 @@ LINKING = ("threshold", "verify", "max_bucket", "memory", "no_update", "lock_tim
 
 def memory_for(index: Index | TransientIndex, memory: int) -> int:
     """Return what ``--memory`` says, or where it was not given, the usual memory of the index."""
-    from lshdb.transient.transient_index import MEMORY, TransientIndex
+    if isinstance(index, Index):
+        return memory
+    from lshdb.transient.transient_index import MEMORY
 
     source = click.get_current_context().get_parameter_source("memory")
     is_given = source is not click.core.ParameterSource.DEFAULT
-    return memory if is_given or not isinstance(index, TransientIndex) else MEMORY
+    return memory if is_given else MEMORY
 
 
 def update_edges(
