@@ -26,7 +26,7 @@ def test_every_state_after_a_power_loss_is_sound(
 ) -> None:
     """In threads, as an add runs on several cores: rows beside SQL, orders and log meanwhile."""
     life = record(workers=2)
-    seen, found = _many(life, STATES) if is_long else broken_by(life, 0, 0.03)
+    seen, found = _many(life, STATES) if is_long else broken_by(life, 0, 0.015)
     print(f"{len(seen)} distinct states over {len(life.calls)} calls")
     assert found == []
     assert len(seen) >= (STATES if is_long else 60)
