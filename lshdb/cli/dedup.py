@@ -12,7 +12,7 @@ import click
 
 from lshdb import Index, InputError, Rejected, TransientIndex
 from lshdb.arguments import Only
-from lshdb.cli._command import is_index, option, options
+from lshdb.cli._command import IndexArgument, complete_files, is_index, option, options
 from lshdb.cli._completion import complete_keep
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._delivery import end_answer
@@ -28,7 +28,6 @@ from lshdb.cli._options import (
     agreement_options,
     decisions_options,
     folder_options,
-    index_argument,
     input_options,
     linking_options,
     since_option,
@@ -67,8 +66,14 @@ REWRITING = (
     "decisions against agree key-field text-field row-keys",
     see="First see examples at each threshold: lshdb tune FILE.",
 )
-@index_argument
-@click.argument("paths", metavar="[FILE]...", nargs=-1)
+@click.argument(
+    "index_path",
+    metavar="INDEX|FILE",
+    cls=IndexArgument,
+    missing="the folder of an index, such as news.lshdb, or files to write again",
+    shell_complete=complete_files,
+)
+@click.argument("paths", metavar="[FILE]...", nargs=-1, shell_complete=complete_files)
 @option(
     "-o",
     "--output",
