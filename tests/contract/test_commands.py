@@ -49,7 +49,7 @@ SESSION: list[list[str]] = [
     ["join", "a", "b"],
     ["contract", "a", "links.tsv", "--drop-loops"],
     ["show", "a", "f000-0"],
-    ["stats", "a"],
+    ["stats", "a", "--format", "tsv"],
     ["sql", "a", "SELECT doc_id, key, n_chars FROM document ORDER BY doc_id"],
     ["sql", "a", "SELECT band, bucket FROM posting ORDER BY 1, 2", "--format", "jsonl"],
     ["sql", "a", "DELETE FROM document"],
