@@ -135,5 +135,5 @@ def test_a_bar_and_a_table_on_a_terminal(
     folder, _ = real
     code, shown = on_terminal("demo", folder / "demo.lshdb", columns=80)
     assert code == 0
-    assert "━" in shown and "MB" in shown and " stored" in shown
+    assert "━" in shown and " %" in shown and " stored" in shown
     assert "\x1b[1mkey1" in shown
