@@ -326,6 +326,23 @@ def test_the_uuid_of_another_index_is_never_written_over(path: Path, tmp_path: P
     assert (path / "index.toml").read_text() == before
 
 
+@pytest.mark.sqlite("a database of one file")
+@pytest.mark.parametrize("backup", BACKUPS)
+def test_a_database_alone_becomes_the_whole_index(
+    path: Path, tmp_path: Path, backup: Callable[[Path, Path], None]
+) -> None:
+    """All that is left is what was backed up or replicated."""
+    expected = answers(path)
+    alone = tmp_path / "alone.lshdb"
+    alone.mkdir()
+    backup(path / "index.db", alone / "index.db")
+    with pytest.raises(LshdbError, match="has lost") as caught:
+        Index.open(alone)
+    assert f"lshdb check --repair {alone}" in (caught.value.hint or "")
+    assert Index.repair(alone).lost == []
+    assert answers(alone) == expected
+
+
 @pytest.mark.sqlite("puts a file back")
 def test_a_database_from_before_a_reband(path: Path) -> None:
     with Index.open(path) as index:
@@ -340,12 +357,15 @@ def test_a_database_from_before_a_reband(path: Path) -> None:
         assert index.check() == []
 
 
-@pytest.mark.parametrize("name", ["photos", "empty"])
+@pytest.mark.parametrize("name", ["photos", "tables", "empty"])
 def test_a_folder_that_is_no_index_is_not_made_one(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
     if name == "photos":
         (folder / "index.db").write_bytes(b"somebody else's")
+    if name == "tables":
+        with contextlib.closing(sqlite3.connect(folder / "index.db")) as database:
+            database.execute("CREATE TABLE state (uuid TEXT)")
     with pytest.raises(IndexNotFoundError, match="no index"):
         Index.repair(folder)
     assert not (folder / "index.toml").exists()

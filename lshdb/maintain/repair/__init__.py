@@ -170,6 +170,9 @@ def _repaired(store: Store, family: Family, *, lock_timeout: float, workers: int
     lock = WriterLock(store.directory.lock, lock_timeout)
     lock.acquire()
     try:
+        # A copy by VACUUM INTO has no write-ahead log: what reads it below would block its change.
+        with contextlib.suppress(LshdbError, *store.database.driver_errors):
+            store.database.open_writer().close()
         with _said(store), store.reading() as snapshot:
             result = RepairResult(list(check_index(snapshot, store.params)))
             if result.findings:

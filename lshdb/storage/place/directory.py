@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Description", "IndexDirectory", "read_toml", "utf8_path"]
 
 
+_SCHEMA_BYTES = 2**18
+_OWN_TABLE = b"CREATE TABLE signature_block"
 _LONGEST = 16 * 2**20
 """Bytes of ``index.toml``; stop tokens are the one parameter that may be long."""
 
@@ -318,12 +320,23 @@ class IndexDirectory:
 
     def lacks_description(self) -> bool:
         """Return whether there is an index, by its other files, without ``index.toml``."""
+        if os.path.lexists(self.description):
+            return False
         patterns = self.path.glob("signatures*.npy"), self.path.glob("index.db")
-        return (
-            not os.path.lexists(self.description)
-            and self.lock.is_file()
-            and any(file.is_file() for names in patterns for file in names)
-        )
+        has_files = any(file.is_file() for names in patterns for file in names)
+        return (has_files and self.lock.is_file()) or self._has_own_database()
+
+    def _has_own_database(self) -> bool:
+        """Return whether ``index.db`` begins as an index does: it may be all that a backup has."""
+        database = self.path / "index.db"
+        if not database.is_file():  # a pipe would never end
+            return False
+        try:
+            with open(database, "rb") as file:
+                beginning = file.read(_SCHEMA_BYTES)
+        except OSError:
+            return False
+        return beginning.startswith(b"SQLite format 3\0") and _OWN_TABLE in beginning
 
     @property
     def _remake(self) -> str:

@@ -301,7 +301,13 @@ def replace_database(source: Path, target: Path) -> None:
     ):
         old.execute("PRAGMA busy_timeout=30000")
         commit_durably(old)
-        new.backup(old, pages=-1)
+        new.backup(old, pages=-1, progress=_refuse_to_wait)
+
+
+def _refuse_to_wait(status: int, remaining: int, total: int) -> None:
+    """Raise where a database is still in use after its timeout; ``backup`` asks for ever."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise sqlite3.OperationalError("database is locked")
 
 
 def _connect(path: Path, *, kind: type[Connection] = Connection) -> Connection:
