@@ -86,7 +86,7 @@ def test_row_keys_and_texts_have_the_url(memory: Any) -> None:
         ("memory://nothing.jsonl", "memory://nothing.jsonl: no such file or folder"),
         ("memory://nothing/*.jsonl", "no file is there"),
         ("nosuch://bucket/a.jsonl", "Protocol not known: nosuch"),
-        ("http://127.0.0.1:9/a.jsonl", "127.0.0.1:9/a.jsonl: "),
+        ("http://127.0.0.1:9/a.jsonl", "127.0.0.1:9/a.jsonl: cannot be looked up: "),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_read(
@@ -137,6 +137,13 @@ def test_a_file_of_that_name_is_no_url(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Answer with the file, or with the status that the path names."""
+        status = self.path.strip("/").partition("/")[0]
+        if not status.isdigit():
+            return super().do_GET()
+        return self.send_error(int(status))
+
     def log_message(self, *given: Any) -> None:
         """Say nothing."""
 
@@ -151,6 +158,10 @@ def test_over_http(tmp_path: Path, run: Run) -> None:
         assert "added 30" in run("add", tmp_path / "x.lshdb", url).stderr
         missing = run("add", tmp_path / "y.lshdb", url.replace("a.", "b."), code=1)
         assert "no such file or folder" in missing.stderr
+        for status in (403, 500):
+            other = url.replace("/a.", f"/{status}/a.")
+            refused = run("add", tmp_path / "y.lshdb", other, code=1)
+            assert f"cannot be looked up: {status}" in refused.stderr
         refused = run("dedup", tmp_path / "x.lshdb", url, "--output", tmp_path / "out", code=1)
         assert "is elsewhere" in refused.stderr
         server.shutdown()

@@ -63,16 +63,24 @@ def find_remote(url: str) -> list[RemoteFile]:
         ]
     except InputError:
         raise
-    except FileNotFoundError as error:
-        raise InputError(f"{shown}: no such file or folder", hint="check the URL") from error
     except Exception as error:
+        cause = _cause(error)
+        if isinstance(cause, FileNotFoundError):
+            raise InputError(f"{shown}: no such file or folder", hint="check the URL") from error
         raise InputError(
-            f"{shown}: cannot be looked up: {_reason(error)}",
+            f"{shown}: cannot be looked up: {_reason(cause)}",
             hint="check the URL, the network and your credentials for it",
         ) from error
     if not files:
         raise InputError(f"{shown}: no file is there", hint="check the URL")
     return files
+
+
+def _cause(error: Exception) -> BaseException:
+    """Return why a file is not found: fsspec says that, too, where no server answers."""
+    cause = error.__cause__
+    is_refusal = isinstance(cause, OSError) or getattr(cause, "status", 404) not in (404, 410)
+    return cause if cause is not None and is_refusal else error
 
 
 def open_remote(url: str) -> BinaryIO:
@@ -145,7 +153,7 @@ def _system_of(url: str) -> tuple[Any, str]:
     return system, str(path)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return the message of an error in one line, or its kind."""
     said = " ".join(printable(str(getattr(error, "strerror", None) or error)).split())
     return said[:300] or type(error).__name__
