@@ -233,16 +233,8 @@ def command(
             columns, rows = with_contents(
                 index, columns, rows, NAMED, with_text=with_text, with_fields=with_fields
             )
-        n = print_listing(
-            columns,
-            rows,
-            output_format,
-            empty="no pairs",
-            count=("line", "lines") if by_directory else ("pair", "pairs"),
-            says_count=True,
-        )
-        _say_limit(n, limit)
-        _note_left_out(pairs.left_out, pairs)
+        count = ("line", "lines") if by_directory else ("pair", "pairs")
+        _print_pairs(pairs, columns, rows, output_format, limit=limit, count=count)
         answered(pairs)
     if code:
         ctx.exit(code)
@@ -264,9 +256,23 @@ def list_new_pairs(
         pairs = index.pairs(since=since)
         note_unfinished(index, since)
         columns, rows = measured(index.params, COLUMNS, pair_rows(pairs))
-        count = ("pair", "pairs")
-        print_listing(columns, rows, output_format, empty="no pairs", count=count, says_count=True)
+        _print_pairs(pairs, columns, rows, output_format)
         answered(pairs)
+
+
+def _print_pairs(
+    pairs: PairSearch,
+    columns: Sequence[Column],
+    rows: Blocks,
+    output_format: str | None,
+    *,
+    limit: int | None = None,
+    count: tuple[str, str] = ("pair", "pairs"),
+) -> None:
+    """Print a list, and say what it leaves out."""
+    n = print_listing(columns, rows, output_format, empty="no pairs", count=count, says_count=True)
+    _say_limit(n, limit)
+    _note_left_out(pairs.left_out, pairs)
 
 
 def _say_limit(n: int, limit: int | None) -> None:
