@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from lshdb.arrays import np
 from lshdb.documents.document import validate_key
@@ -65,6 +65,7 @@ _Asked = ParamSpec("_Asked")
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item", covariant=True)
 _Part = TypeVar("_Part")
+_Block = TypeVar("_Block", covariant=True)
 
 
 class _Turns:
@@ -370,6 +371,31 @@ class Listing(Iterator[_Item]):
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in said.items())})"
 
 
+class ColumnListing(Listing[_Item], Generic[_Item, _Block]):
+    """A listing whose items also come as columns, some thousand at once."""
+
+    @abstractmethod
+    def _columns(self, store: Store, family: Family) -> Iterator[_Block]:
+        """Yield the items of one state in blocks, of which only those of queries may be empty."""
+
+    def columns(self) -> Iterator[_Block]:
+        """Yield the same items as columns of up to some thousand, which takes less time.
+
+        Every call asks the question again, as every ``for`` loop does.
+
+        Yields
+        ------
+        PairColumns, NeighborColumns or HitColumns
+            In the order of the loop.
+
+        Raises
+        ------
+        LshdbError
+            As the loop does.
+        """
+        return itertools.chain.from_iterable(self._parts(self._columns))
+
+
 class ListingTable(Listing[_Item], ResultTable):
     """A listing that is also a table, whose first rows a notebook shows."""
 
@@ -378,8 +404,7 @@ class ListingTable(Listing[_Item], ResultTable):
 
     def _fields(self) -> Columns:
         """Return the columns of a table of the items: those of ``ITEM``, a dataclass."""
-        is_distance = self._handle.now[1].params.kind.is_distance
-        return [(n, kind) for n, kind in columns_of(self.ITEM) if n != "distance" or is_distance]
+        return columns_of(self.ITEM, is_distance=self._handle.now[1].params.kind.is_distance)
 
     def _rows(self) -> Iterator[Sequence[Any]]:
         """Yield the row of each item."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import importlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,18 +29,14 @@ _SHOWN_CHARACTERS = 80
 Columns: TypeAlias = "list[tuple[str, str]]"
 """Names of columns with their types, as annotations; "" leaves a type to the values."""
 
-_ARROW = {
-    "str": "string", "int": "int64", "float": "float64", "bool": "bool_", "bytes": "binary",
-}  # fmt: skip
-_POLARS = {
-    "str": "String",
-    "int": "Int64",
-    "float": "Float64",
-    "bool": "Boolean",
-    "bytes": "Binary",
+_TYPES: dict[str, tuple[str, str, str | None]] = {
+    "str": ("string", "String", None),
+    "int": ("int64", "Int64", "int64"),
+    "float": ("float64", "Float64", "float64"),
+    "bool": ("bool_", "Boolean", "bool"),
+    "tuple[str, ...]": ("list_", "List", None),
 }
-_PANDAS = {"int": "int64", "float": "float64", "bool": "bool"}
-_LIST = "tuple[str, ...]"
+"""An annotation -> its names in pyarrow, in polars, and in pandas where it is no object."""
 
 
 def blocks_of(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
@@ -49,10 +46,13 @@ def blocks_of(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield list(zip(*block, strict=True))
 
 
-def columns_of(item: type) -> Columns:
-    """Return the columns of a dataclass: its fields."""
-    fields = [(field.name, str(field.type)) for field in dataclasses.fields(item)]
-    return [(name, kind if _base(kind) in {*_ARROW, _LIST} else "") for name, kind in fields]
+def columns_of(item: type, *, is_distance: bool) -> Columns:
+    """Return the columns of a dataclass: its fields, ``distance`` only where the metric is one."""
+    return [
+        (field.name, str(field.type) if _base(str(field.type)) in _TYPES else "")
+        for field in dataclasses.fields(item)
+        if field.name != "distance" or is_distance
+    ]
 
 
 def html_table(
@@ -101,20 +101,12 @@ class ResultTable(ABC):
         LshdbError
             pandas is not installed; or what a loop over the rows raises.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise LshdbError(
-                "a data frame needs pandas, which is not installed", hint="pip install pandas"
-            ) from error
+        library = _library("pandas", "a data frame", "pip install pandas")
         columns, values = self._whole()
-        frame = pandas.DataFrame(dict(enumerate(values)), columns=range(len(columns)))
-        kinds = {
-            place: _PANDAS[_base(kind)]
-            for place, (_, kind) in enumerate(columns)
-            if _base(kind) in _PANDAS
-        }
-        return frame.astype(kinds).set_axis([name for name, _ in columns], axis=1)
+        kinds = {place: _TYPES[_base(kind)][2] for place, (_, kind) in enumerate(columns) if kind}
+        frame = library.DataFrame(dict(enumerate(values)), columns=range(len(columns)))
+        frame = frame.astype({place: kind for place, kind in kinds.items() if kind})
+        return frame.set_axis([name for name, _ in columns], axis=1)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a :class:`polars.DataFrame`, in memory.
@@ -124,22 +116,19 @@ class ResultTable(ABC):
         LshdbError
             polars is not installed; or what a loop over the rows raises.
         """
-        try:
-            import polars
-        except ImportError as error:
-            raise LshdbError(
-                "a data frame needs polars, which is not installed", hint="pip install polars"
-            ) from error
+        library = _library("polars", "a data frame", "pip install polars")
         columns, values = self._whole()
-        schema: dict[str, Any] = {}
-        for name, kind in columns:
-            text = polars.List(polars.String)
-            schema[name] = text if kind == _LIST else kind and getattr(polars, _POLARS[_base(kind)])
+
+        def type_of(kind: str) -> Any:
+            named = getattr(library, _TYPES[_base(kind)][1]) if kind else None
+            return named(library.String) if named is library.List else named
+
         series = [
-            polars.Series(name, column, schema[name] or None, strict=False)
-            for (name, _), column in zip(columns, values, strict=True)
+            library.Series(name, column, type_of(kind), strict=False)
+            for (name, kind), column in zip(columns, values, strict=True)
         ]
-        return polars.DataFrame(series)
+        frame: polars.DataFrame = library.DataFrame(series)
+        return frame
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the rows as a stream of the Arrow PyCapsule protocol, in blocks.
@@ -155,25 +144,19 @@ class ResultTable(ABC):
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self) -> pyarrow.RecordBatchReader:
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise LshdbError(
-                "a table of Arrow needs pyarrow, which is not installed",
-                hint=install_command("parquet"),
-            ) from error
+        pyarrow = _library("pyarrow", "a table of Arrow", install_command("parquet"))
         columns, blocks = self._table()
         if not all(kind for _, kind in columns):
             arrays = [pyarrow.array(column) for column in _joined(columns, blocks)]
             return pyarrow.Table.from_arrays(arrays, names=[n for n, _ in columns]).to_reader()
-        texts = pyarrow.list_(pyarrow.string())
-        types = [
-            texts if kind == _LIST else getattr(pyarrow, _ARROW[_base(kind)])()
-            for _, kind in columns
-        ]
-        schema = pyarrow.schema(
-            [(name, type_) for (name, _), type_ in zip(columns, types, strict=True)]
-        )
+
+        def type_of(kind: str) -> Any:
+            named = getattr(pyarrow, _TYPES[_base(kind)][0])
+            return named(pyarrow.string()) if named is pyarrow.list_ else named()
+
+        types = [type_of(kind) for _, kind in columns]
+        names = [name for name, _ in columns]
+        schema = pyarrow.schema(list(zip(names, types, strict=True)))
         batches = (
             pyarrow.record_batch(
                 [pyarrow.array(part, type_) for part, type_ in zip(block, types, strict=True)],
@@ -186,6 +169,14 @@ class ResultTable(ABC):
     def _whole(self) -> tuple[Columns, list[list[Any]]]:
         columns, blocks = self._table()
         return columns, _joined(columns, blocks)
+
+
+def _library(name: str, what: str, hint: str) -> Any:
+    """Import a library that not everyone has."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise LshdbError(f"{what} needs {name}, which is not installed", hint=hint) from error
 
 
 def _base(kind: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_whole
 from lshdb.arrays import distinct
 from lshdb.groups.listing import StoredAnswer
-from lshdb.handle import Handle, ListingTable
+from lshdb.handle import ColumnListing, Handle, ListingTable
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.pair_columns import LINES, SignatureDocuments
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -116,31 +115,10 @@ class NeighborColumns:
         )  # fmt: skip
 
 
-class _NeighborListing(ListingTable[Neighbor]):
+class _NeighborListing(ColumnListing[Neighbor, NeighborColumns], ListingTable[Neighbor]):
     """Neighbours as they are found, one by one or as columns."""
 
     ITEM = Neighbor
-
-    @abstractmethod
-    def _columns(self, store: Store, family: Family) -> Iterator[NeighborColumns]:
-        """Yield the neighbours in one state, in blocks that are not empty."""
-
-    def columns(self) -> Iterator[NeighborColumns]:
-        """Yield the same neighbours as columns of up to some thousand, which takes less time.
-
-        Every call asks the question again, as every ``for`` loop does.
-
-        Yields
-        ------
-        NeighborColumns
-            In the order of the loop; none is empty.
-
-        Raises
-        ------
-        LshdbError
-            As the loop over neighbours does.
-        """
-        return itertools.chain.from_iterable(self._parts(self._columns))
 
 
 class Neighbors(StoredAnswer[Neighbor], _NeighborListing):

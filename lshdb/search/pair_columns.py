@@ -12,14 +12,14 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.handle import ListingTable
+from lshdb.handle import ColumnListing, ListingTable
 from lshdb.result_tables import Columns
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.index_state import IndexState
@@ -125,7 +125,7 @@ class PairColumns:
         )
 
 
-class PairListing(ListingTable[Pair]):
+class PairListing(ColumnListing[Pair, PairColumns], ListingTable[Pair]):
     """Pairs as they are found, one by one or as columns."""
 
     ITEM = Pair
@@ -136,23 +136,6 @@ class PairListing(ListingTable[Pair]):
     @abstractmethod
     def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
         """Yield the pairs of one state, in blocks that are not empty."""
-
-    def columns(self) -> Iterator[PairColumns]:
-        """Yield the same pairs as columns of up to some thousand, which takes less time.
-
-        Every call asks the question again, as every ``for`` loop does.
-
-        Yields
-        ------
-        PairColumns
-            In the order of the loop; none is empty.
-
-        Raises
-        ------
-        LshdbError
-            As the loop over pairs does.
-        """
-        return chain.from_iterable(self._parts(self._columns))
 
     def _items(self, store: Store, family: Family) -> Iterator[Pair]:
         """Yield the pairs of one state one by one."""

@@ -25,7 +25,7 @@ from lshdb.arguments import MEASURES, check_choice, check_items, check_key, chec
 from lshdb.arrays import np
 from lshdb.documents.document import Body, Document, given_document
 from lshdb.errors import LshdbError, ParameterError, SignaturesElsewhereError
-from lshdb.handle import Handle, Listing
+from lshdb.handle import ColumnListing, Handle
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of
 from lshdb.search.verification import (
@@ -325,7 +325,7 @@ def count_shingles(store: Store, family: Family, body: Body) -> int:
 _QUERIES_A_CHUNK = 64
 
 
-class QueryAnswers(Listing[tuple[str, Hits]], ResultTable):
+class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
     """(query key, answer) for each of many queries, in their order.
 
     Queries are read as they are answered. So they can be answered again only if they can be read
@@ -333,8 +333,7 @@ class QueryAnswers(Listing[tuple[str, Hits]], ResultTable):
     """
 
     def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
-        is_distance = self._handle.now[1].params.kind.is_distance
-        of_hit = [(n, kind) for n, kind in columns_of(Hit) if n != "distance" or is_distance]
+        of_hit = columns_of(Hit, is_distance=self._handle.now[1].params.kind.is_distance)
         values = operator.attrgetter(*(name for name, _ in of_hit))
         rows = ((query, *values(hit)) for query, hits in self._iterate() for hit in hits)
         return [("query", "str"), *of_hit], blocks_of(rows)
@@ -368,23 +367,6 @@ class QueryAnswers(Listing[tuple[str, Hits]], ResultTable):
         self._given = top, threshold, verify, recall, probe_limit, below, measure
         self._options = QueryOptions.of(store, *self._given)
         self._of = store
-
-    def columns(self) -> Iterator[HitColumns]:
-        """Yield the same answers as columns of some thousand hits, which takes less time.
-
-        Every call asks the question again, as every ``for`` loop does.
-
-        Yields
-        ------
-        HitColumns
-            In the order of the queries.
-
-        Raises
-        ------
-        LshdbError
-            As the loop over answers does.
-        """
-        return itertools.chain.from_iterable(self._parts(self._columns))
 
     def _columns(self, store: Store, family: Family) -> Iterator[HitColumns]:
         """Yield the answers from one snapshot as columns."""

@@ -142,11 +142,8 @@ class Hits(list[Hit]):
 
     def _repr_html_(self) -> str:
         """Return all hits, for a notebook."""
-        names = [
-            n
-            for n, _ in columns_of(Hit)
-            if n != "distance" or (self and self[0].distance is not None)
-        ]
+        is_distance = any(hit.distance is not None for hit in self)
+        names = [name for name, _ in columns_of(Hit, is_distance=is_distance)]
         note = f"{self.truncated} more" if self.truncated else ""
         rows = ([getattr(hit, name) for name in names] for hit in self)
         return html_table(type(self).__name__, names, rows, note=note)
