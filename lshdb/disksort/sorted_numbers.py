@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator
-from types import TracebackType
 from typing import IO, Self
 
 import numpy as np
@@ -68,12 +67,7 @@ class PairTally:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._file.close()
 

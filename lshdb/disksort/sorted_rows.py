@@ -17,7 +17,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from operator import itemgetter
-from types import TracebackType
 from typing import ClassVar, Generic, Self, TypeVar
 
 from lshdb.errors import DatabaseError, InputError
@@ -48,12 +47,7 @@ class _SortedRows(Generic[_Number]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

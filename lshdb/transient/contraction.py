@@ -21,7 +21,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from operator import itemgetter
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,12 +100,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
     def __enter__(self) -> Contraction:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _hold(self, links: Sums, replaced: Scratch) -> None:
