@@ -24,7 +24,7 @@ from lshdb import LshdbError
 from lshdb.cli._options import Command
 from lshdb.cli._output import Column, print_listing, show_page
 
-__all__ = ["command", "draw_markdown", "pages"]
+__all__ = ["command", "draw_markdown", "first_words", "pages"]
 
 _LEFT_OUT = frozenset({"index", "cli", "changelog", "releasing"})
 _NAMES = "<!-- public names -->"
@@ -92,19 +92,19 @@ def _public_names() -> Iterator[str]:
     yield ""
     for name, method in vars(lshdb.Index).items():
         if not name.startswith("_") or name in ("__len__", "__contains__", "__iter__"):
-            yield f"- `Index.{name}`: {_first_words(getattr(method, '__func__', method))}"
+            yield f"- `Index.{name}`: {first_words(getattr(method, '__func__', method))}"
     yield ""
     yield "## Other names"
     yield ""
     for name in lshdb.__all__:
         value = getattr(lshdb, name)
         if name not in ("Index", "__version__") and (callable(value) or isinstance(value, type)):
-            yield f"- `{name}`: {_first_words(value)}"
+            yield f"- `{name}`: {first_words(value)}"
     yield ""
     yield "`help(lshdb.Index.pairs)` in Python, or in your editor, shows the rest of each."
 
 
-def _first_words(value: object) -> str:
+def first_words(value: object) -> str:
     """Return the first paragraph of a docstring, in one line and without its markup."""
     words = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
     return re.sub(r":\w+:`~?(?:lshdb\.)?([^`]*)`", r"`\1`", words).replace("``", "`")

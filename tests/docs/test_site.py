@@ -32,20 +32,43 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(there)
 
 
-def test_every_command_and_option_is_in_the_reference(hooks: ModuleType) -> None:
-    page = hooks.commands()
+def test_every_command_has_a_page_with_its_options(hooks: ModuleType) -> None:
+    listed = hooks.commands()
     for name in COMMANDS:
-        assert f"\n## lshdb {name}\n" in page
-        assert f"[`lshdb {name}`](#lshdb-{name})" in page
-    assert page.count("| `-h` |") == page.count("| `--help` |") == len(COMMANDS)
-    assert "\b" not in page
-    assert page.count("```") % 2 == 0
+        assert f"[`lshdb {name}`](cli/{name}.md)" in listed
+        page = hooks.command_page(name)
+        assert page.startswith(f"# lshdb {name}\n")
+        assert page.count("| `-h` |") == page.count("| `--help` |") == 1
+        assert "\b" not in page
+        assert page.count("```") % 2 == 0
 
 
-def test_every_public_name_is_in_the_reference(hooks: ModuleType) -> None:
-    given = re.findall(r"^::: lshdb\.(\w+)$", hooks.names(), re.MULTILINE)
-    assert sorted(given) == sorted(set(lshdb.__all__) - {"__version__"})
-    assert len(given) == len(set(given))
+def test_every_public_name_has_a_place_in_the_reference(hooks: ModuleType) -> None:
+    pages = hooks.public_names()
+    assert "Other names" not in pages, "docs/site/hooks.py says which page has the names of a room"
+    directives = [
+        name
+        for title, group in pages.items()
+        for name in re.findall(r"^::: lshdb\.(\w+)$", hooks.names_page(title, group), re.MULTILINE)
+    ]
+    assert sorted([*directives, "Index"]) == sorted(set(lshdb.__all__) - {"__version__"})
+    listed = re.findall(r"\]\(python/[\w-]+\.md#lshdb\.(\w+)\)", hooks.names())
+    assert sorted(listed) == sorted(directives)
+
+
+def test_the_page_of_the_index_begins_with_its_core(hooks: ModuleType) -> None:
+    page, others = hooks.index_page(), hooks.other_methods_page()
+    assert re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE) == list(hooks.CORE)
+    methods = {name for name in vars(lshdb.Index) if not name.startswith("_")}
+    named = re.findall(r"^::: lshdb\.Index\.(\w+)$", others, re.MULTILINE)
+    assert sorted([*hooks.CORE, *named]) == sorted(methods)
+
+
+def test_the_first_page_has_the_chart_of_the_benchmarks(hooks: ModuleType) -> None:
+    chart = hooks.chart(ROOT / "docs" / "benchmarks.md")
+    assert chart.count("<tr") >= 4
+    assert chart.index("lshdb") < chart.index("rensa")
+    assert "<!-- chart -->" in (ROOT / "docs" / "index.md").read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
