@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from lshdb.errors import ParameterError, UnknownParameterError
+from lshdb.errors import ParameterError, UnknownParameterError, hide_credentials
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -326,7 +326,8 @@ def lone_surrogate(text: str) -> int | None:
 
 
 def printable(text: str) -> str:
-    """Return the text with every character that does not print as an escape; for file names."""
+    """Return a name for messages: escapes for what does not print, and no credentials of a URL."""
+    text = hide_credentials(text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 import warnings
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from lshdb.ingest.add_result import AddResult
 
 __all__ = [
+    "HIDDEN",
     "AllRejectedError",
     "ConflictError",
     "DamageError",
@@ -72,6 +74,8 @@ __all__ = [
     "TokenizerError",
     "TooManyRejectedError",
     "UncheckedWarning",
+    "hide_credentials",
+    "is_secret",
     "system_hint",
     "warn_caller",
     "write_hint",
@@ -115,6 +119,50 @@ def write_hint(error: OSError, otherwise: str) -> str:
     return system_hint(error) or _OF_WRITING.get(error.errno or 0, otherwise)
 
 
+HIDDEN = "***"
+_USER = re.compile(
+    # All up to the last "@" of the host's part; a password with a slash in it ends that part early.
+    # pathlib leaves one slash of two.
+    r"([a-z][a-z0-9+.-]*:/{1,2})(?:([^/?#]*)@|([^\s/?#:\[]*:(?!\d{0,5}(?:[^\w@]|$))\S*)@)",
+    re.IGNORECASE,
+)
+_SETTING = re.compile(r"(?<=[?&;])([^=?&;#\s]+)=[^&#\s]*?(?=[:,.'\")]*(?:[&#\s]|$))")
+_SECRET = re.compile(
+    r"passw(or)?d|^pass$|^pwd$|passphrase|secret|token|signature|^sig$|credential|api.?key|"
+    r"access.?key|^auth",
+    re.IGNORECASE,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the name of a setting in a URL is that of a password, token or signature."""
+    from urllib.parse import unquote_plus
+
+    return _SECRET.search(unquote_plus(name)) is not None
+
+
+def hide_credentials(text: str) -> str:
+    """Return a text with ``***`` instead of the credentials of each URL in it.
+
+    Whatever shows, logs or stores where documents come from passes it through here; every message
+    of an error does. ``http://user:password@host/a?sig=x`` becomes ``http://***@host/a?sig=***``.
+    Behind http, a user's name may be a token. Elsewhere it may be a container, and stays.
+    """
+    if ":/" not in text:
+        return text
+    return _SETTING.sub(
+        lambda setting: f"{setting[1]}={HIDDEN}" if is_secret(setting[1]) else setting[0],
+        _USER.sub(_without_password, text),
+    )
+
+
+def _without_password(url: re.Match[str]) -> str:
+    user, colon, _ = (url[2] or url[3] or "").partition(":")
+    is_web = url[1].lower().startswith(("http:", "https:"))
+    shown = HIDDEN if is_web else f"{user}:{HIDDEN}" if colon else user
+    return f"{url[1]}{shown}@"
+
+
 class LshdbError(Exception):
     """Base of all errors raised on purpose.
 
@@ -127,8 +175,8 @@ class LshdbError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = hide_credentials(message)
+        super().__init__(self.message)
         self.hint = hint
 
 

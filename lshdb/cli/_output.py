@@ -39,7 +39,7 @@ from lshdb.cli._cells import (
 from lshdb.cli._column import Column
 from lshdb.cli._delivery import delivered, end_answer
 from lshdb.cli._status import erase, status_line
-from lshdb.errors import install_command
+from lshdb.errors import hide_credentials, install_command
 
 __all__ = [
     "FORMATS",
@@ -251,7 +251,7 @@ def complain(text: str) -> None:
     """Write one line to standard error, about an error or what was rejected; also with ``-q``."""
     erase()
     if sys.stderr is not None:
-        sys.stderr.write(harmless(text) + "\n")
+        sys.stderr.write(harmless(hide_credentials(text)) + "\n")
         sys.stderr.flush()
 
 

@@ -51,6 +51,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import is_terminal, named_place, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.cli.cursors import advance_option, cursor_named
+from lshdb.errors import hide_credentials
 
 __all__ = ["command"]
 
@@ -185,7 +186,7 @@ def command(
         if isinstance(since, str) and not advance:
             index.pairs(since=since)  # a mistake shows before anything is added
         progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
-        source = harmless(" ".join(paths))
+        source = harmless(" ".join(map(hide_credentials, paths)))
         result = add_watched(
             index,
             items,
@@ -227,7 +228,7 @@ def command(
 
 def _line(result: AddResult, paths: Sequence[str], night: str) -> str:
     """Return what an add did, and of which input; a log also has the time and the night."""
-    first = "standard input" if paths[0] == "-" else harmless(paths[0])
+    first = "standard input" if paths[0] == "-" else harmless(hide_credentials(paths[0]))
     source = first if len(paths) == 1 else f"{first} and {len(paths) - 1:,} more"
     when = (
         "" if is_terminal(sys.stderr) else f"{time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime())} "

@@ -24,6 +24,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import counted, described, loss_in_words, measured
+from lshdb.errors import hide_credentials
 from lshdb.groups.deduplication import field_name
 from lshdb.params.options import CreateOptions
 from lshdb.tokenizers import given_tokenizer
@@ -268,10 +269,10 @@ def command(
             return
         if question == "add":
             stored = _opened_or_made(on_spark.Index, index, session, parameters)
+            source = harmless(" ".join(map(hide_credentials, paths)))
             result = stored.add(
-                frame, key=key_field, text=text, order=order, source=harmless(" ".join(paths)),
-                **own_options,
-            )  # fmt: skip
+                frame, key=key_field, text=text, order=order, source=source, **own_options
+            )
             note_short(stored.params, result)
             note(summary(result))
             if result.rejected:

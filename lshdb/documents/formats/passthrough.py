@@ -169,8 +169,10 @@ def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[Reco
     """
     try:
         with open_source(source) as file:
-            source = recognised(source, read_head(file, is_regular=True))
-            with closing(chunks_of(source, file, Progress(None, 0))) as chunks:
+            head = read_head(file, is_regular=source.can_seek)
+            source = recognised(source, head)
+            before = b"" if source.can_seek else head
+            with closing(chunks_of(source, file, Progress(None, 0), before)) as chunks:
                 opened = source.format.load(source.format.passes)
                 if source.format.has_rows:
                     with opened(source, file, fields) as records:

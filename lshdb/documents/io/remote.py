@@ -7,6 +7,11 @@ Decided: a remote file is read once, from its beginning, as a pipe is. Only form
 from their end, such as Parquet, are read in pieces where they lie. A name is a pattern as in the
 shell, but not behind ``http``, where ``?`` begins a query. What packages for protocols raise is of
 many kinds; here all of it becomes an ``OSError``, or an ``InputError`` before the first document.
+Their errors are not kept as causes, because a URL with a password may stand in them.
+
+Over HTTP, a file is one request: how long a server says that it is decides nothing, and it need not
+know ranges. A minute without a byte ends it, and no other clock does. A redirect from ``https`` to
+``http``, or to anything else, is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +27,9 @@ from lshdb.errors import InputError, install_command
 __all__ = ["RemoteFile", "find_remote", "is_remote", "open_remote"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _BLOCK_BYTES = 4 * 2**20
+_WEB_SECONDS = 60
 
 
 class RemoteFile(NamedTuple):
@@ -48,7 +55,7 @@ def find_remote(url: str) -> list[RemoteFile]:
     shown = printable(url)
     try:
         system, path = _system_of(url)
-        if "*" in path and not url.lower().startswith("http"):
+        if "*" in path and not _is_web(url):
             names = [name for name in system.glob(path) if not system.isdir(name)]
         elif system.info(path).get("type") == "directory":
             names = system.find(path)
@@ -56,8 +63,11 @@ def find_remote(url: str) -> list[RemoteFile]:
             return [RemoteFile(url, int(system.info(path).get("size") or 0))]
         fixed, star, _ = path.partition("*")
         below = fixed.rpartition("/")[0] if star else path.rstrip("/")
+        archive = url[url.find("::") :] if "::" in url else ""
         files = [
-            RemoteFile(system.unstrip_protocol(name), int(system.info(name).get("size") or 0))
+            RemoteFile(
+                system.unstrip_protocol(name) + archive, int(system.info(name).get("size") or 0)
+            )
             for name in sorted(names)
             if not any(part.startswith(".") for part in name.removeprefix(below).split("/"))
         ]
@@ -66,11 +76,11 @@ def find_remote(url: str) -> list[RemoteFile]:
     except Exception as error:
         cause = _cause(error)
         if isinstance(cause, FileNotFoundError):
-            raise InputError(f"{shown}: no such file or folder", hint="check the URL") from error
+            raise InputError(f"{shown}: no such file or folder", hint="check the URL") from None
         raise InputError(
             f"{shown}: cannot be looked up: {_reason(cause)}",
             hint="check the URL, the network and your credentials for it",
-        ) from error
+        ) from None
     if not files:
         raise InputError(f"{shown}: no file is there", hint="check the URL")
     return files
@@ -83,8 +93,8 @@ def _cause(error: Exception) -> BaseException:
     return cause if cause is not None and is_refusal else error
 
 
-def open_remote(url: str) -> BinaryIO:
-    """Open a file for reading.
+def open_remote(url: str, *, from_end: bool) -> BinaryIO:
+    """Open a file for reading: from its beginning to its end, or at any place of it.
 
     Raises
     ------
@@ -93,17 +103,20 @@ def open_remote(url: str) -> BinaryIO:
     """
     try:
         system, path = _system_of(url)
-        return cast(BinaryIO, _Remote(system.open(path, "rb", block_size=_BLOCK_BYTES)))
+        is_one_request = _is_web(url) and not from_end
+        file = system.open(path, "rb", block_size=0 if is_one_request else _BLOCK_BYTES)
+        return cast(BinaryIO, _Remote(file, system))
     except Exception as error:
-        raise OSError(_reason(error)) from error
+        raise OSError(_reason(error)) from None
 
 
 class _Remote(io.RawIOBase):
     """An open remote file; its errors are OSErrors, as a local file's are."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, system: Any) -> None:
         super().__init__()
         self._file = file
+        self._system = system  # an archive is closed with the last reference to its system
 
     def readable(self) -> bool:
         return True
@@ -118,7 +131,8 @@ class _Remote(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._asked(self._file.seek, offset, whence))
+        self._asked(self._file.seek, offset, whence)
+        return self.tell()
 
     def tell(self) -> int:
         return int(self._asked(self._file.tell))
@@ -132,7 +146,36 @@ class _Remote(io.RawIOBase):
         try:
             return method(*values)
         except Exception as error:
-            raise OSError(_reason(error)) from error
+            raise OSError(_reason(error)) from None
+
+
+def _is_web(url: str) -> bool:
+    return url.lower().startswith(("http://", "https://"))
+
+
+async def _web_client(**settings: Any) -> Any:
+    """Return a session of aiohttp with the user's settings for fsspec, and the rules above."""
+    import aiohttp
+    from fsspec.implementations.http import get_client
+
+    rules = aiohttp.TraceConfig()
+    rules.on_request_redirect.append(_check_redirect)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_SECONDS, sock_read=_WEB_SECONDS)
+    traces = [*settings.pop("trace_configs", ()), rules]
+    return await get_client(**{"timeout": timeout, **settings}, trace_configs=traces)
+
+
+async def _check_redirect(_session: Any, _context: Any, request: Any) -> None:
+    """Refuse a redirect to another scheme, but for one from http to https.
+
+    Raises
+    ------
+    OSError
+    """
+    scheme = _SCHEME.match(request.response.headers.get("Location", ""))
+    own = request.response.url.scheme
+    if scheme is not None and scheme[1].lower() not in ("https", own):
+        raise OSError(f"the server sends on from {own} to {scheme[1]}")
 
 
 def _system_of(url: str) -> tuple[Any, str]:
@@ -145,11 +188,13 @@ def _system_of(url: str) -> tuple[Any, str]:
             hint=f"{install_command('remote')}, and the package for the protocol, such as s3fs",
         ) from error
     try:
-        system, path = url_to_fs(url)
+        schemes = {part.partition("://")[0].lower() for part in url.split("::")}
+        web = {scheme: {"get_client": _web_client} for scheme in schemes & {"http", "https"}}
+        system, path = url_to_fs(url, **web)
     except ImportError as error:
         raise InputError(
             f"{printable(url)}: {_reason(error)}", hint="pip install the package that it names"
-        ) from error
+        ) from None
     return system, str(path)
 
 

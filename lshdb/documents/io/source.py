@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 
 from lshdb.arguments import printable
 from lshdb.documents.registry import FORMATS, HEAD, Format, Look, by_name, look_at
+from lshdb.errors import hide_credentials
 
 __all__ = ["STDIN", "InputFile"]
 
@@ -89,8 +91,21 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        """The path as messages show it."""
+        """The path as messages and the documents' sources have it."""
         return "<stdin>" if self.is_stdin else printable(self.path)
+
+    @property
+    def own_path(self) -> str:
+        """The path whose extension says the format.
+
+        Of a file in an archive (``zip://a.csv::data.zip``) it is that in the archive, and of a web
+        address that without its query.
+        """
+        if not self.is_remote:
+            return self.path
+        path = self.path.partition("::")[0]
+        is_web = path.lower().startswith(("http://", "https://"))
+        return re.split("[?#]", path, maxsplit=1)[0] if is_web else path
 
     @property
     def format(self) -> Format:
@@ -101,7 +116,7 @@ class InputFile:
     def key(self) -> str:
         """The key of the document, if the source is one text."""
         if self.given_key or self.is_stdin or self.is_remote:
-            return self.given_key or self.path
+            return self.given_key or hide_credentials(self.path)
         return os.path.normpath(self.path).replace(os.sep, "/")
 
     def look(self, head: bytes) -> Look | None:
@@ -114,9 +129,9 @@ class InputFile:
         """
         if self.format.has_rows or not head:
             return None
-        looks = look_at(head[:HEAD], self.path)
+        looks = look_at(head[:HEAD], self.own_path)
         begins = self.format.begins
         is_other = begins is not None and not begins.match(head.removeprefix(BOM_UTF8).lstrip())
         if self.is_guessed or (is_other and self.is_by_name):
-            return looks or by_name(self.path)
+            return looks or by_name(self.own_path)
         return looks if looks is not None and looks.is_binary else None

@@ -383,7 +383,7 @@ def _with_format(
     if source.is_stdin:
         by_extension = fallback or "jsonl"
     else:
-        stem, extension = os.path.splitext(source.path)
+        stem, extension = os.path.splitext(source.own_path)
         compression = BY_COMPRESSION.get(extension.lower(), "")
         if compression:
             extension = os.path.splitext(stem)[1]

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote_plus
 
-__all__ = ["HIDDEN", "DatabasePlace", "hide_passwords"]
+from lshdb.errors import HIDDEN, is_secret
+
+__all__ = ["DatabasePlace", "hide_passwords"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,7 @@ class DatabasePlace:
     schema: str | None = None
 
 
-HIDDEN = "***"
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
-_SECRET = re.compile(r"passw(or)?d|^pass$|^pwd$|passphrase|secret|token", re.IGNORECASE)
 _NAME = re.compile(r"(?:(?<=[?&;#\s])|^)([^=?&;#\s]+)\s*=\s*")
 _IN_QUERY = re.compile(r"[^&]*")
 _IN_LIST = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\Z)|(?:\\.|\S)*", re.DOTALL)
@@ -72,7 +71,7 @@ def _without_secret_settings(url: str, value: re.Pattern[str]) -> str:
     masked = ""
     place = 0
     for setting in _NAME.finditer(url):
-        if setting.start() >= place and _SECRET.search(unquote_plus(setting[1])):
+        if setting.start() >= place and is_secret(setting[1]):
             masked += url[place : setting.end()] + HIDDEN
             hidden = value.match(url, setting.end())
             place = hidden.end() if hidden else len(url)
