@@ -82,7 +82,7 @@ def _keep(ctx: click.Context, incomplete: str) -> Iterator[str]:
 
 
 def _input_fields(ctx: click.Context, _incomplete: str) -> Iterator[str]:
-    from lshdb.groups.rewrite_files import field_names
+    from lshdb.groups.rewrite_plan import field_names
 
     names = ("paths", "files", "places", "index_path")
     values: Any = (ctx.params.get(name) or () for name in names)

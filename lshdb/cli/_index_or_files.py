@@ -168,7 +168,7 @@ def row_keys_for(sources: Sequence[InputFile], reading: dict[str, Any]) -> bool:
 
     The latter is said. Files of records are looked at, one record of each.
     """
-    from lshdb.groups.rewrite_files import lacks_field
+    from lshdb.groups.rewrite_plan import lacks_field
 
     if reading["row_keys"] or reading["key_field"] is not None:
         return bool(reading["row_keys"])

@@ -356,7 +356,7 @@ def _write_without_index(
     **how: Any,
 ) -> int:
     """Make an index of files and write them again; return the exit code."""
-    from lshdb.groups.rewrite_files import find_files, plan_outputs
+    from lshdb.groups.rewrite_plan import find_files, plan_outputs
 
     start = time.monotonic()
     finding = {
