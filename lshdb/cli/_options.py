@@ -21,7 +21,14 @@ from lshdb.arguments import MEASURES
 from lshdb.cli._command import Command, complete_files, index_argument, option, options
 from lshdb.cli._completion import complete_input_fields, complete_kept_fields, complete_since
 from lshdb.cli._help import OUTPUT
-from lshdb.cli._output import FORMATS, note, working, write_header, write_to
+from lshdb.cli._output import (
+    FORMATS,
+    note,
+    working,
+    write_header,
+    write_to,
+    write_to_either,
+)
 from lshdb.cli._words import counted, loss_in_words
 from lshdb.documents.document import MAX_DOCUMENT_BYTES
 from lshdb.documents.registry import INPUT_FORMATS
@@ -59,6 +66,7 @@ __all__ = [
     "search_options",
     "seconds",
     "since_option",
+    "spark_options",
     "update_edges",
     "vector_option",
     "workers_option",
@@ -104,8 +112,12 @@ def _listing(
     formats: Sequence[str] = FORMATS,
     default: str = "table on a terminal, and tsv elsewhere",
     listed: str = "the output",
+    to_folders: bool = False,
 ) -> Callable[[Function], Function]:
-    """Return the options for a listing that the option of these names writes to a file."""
+    """Return the options for a listing that the option of these names writes to a file.
+
+    With ``to_folders``, it may name a folder, which the command gets as ``folder``.
+    """
     return options(
         format_option(
             f"Format of {listed}: {{choices}}. parquet needs the extra lshdb[parquet]. A "
@@ -121,9 +133,12 @@ def _listing(
         ),
         option(
             *names,
-            metavar="FILE",
-            expose_value=False,
-            callback=functools.partial(write_to, formats=formats),
+            *(["folder"] if to_folders else []),
+            metavar="FILE|FOLDER" if to_folders else "FILE",
+            expose_value=to_folders,
+            callback=functools.partial(
+                write_to_either if to_folders else write_to, formats=formats
+            ),
             shell_complete=complete_files,
             help=help,
         ),
@@ -135,6 +150,14 @@ listing_options = _listing(
     "-o",
     "--output",
     help="Write to FILE, which is replaced once all is written; - is standard output.",
+)
+spark_options = _listing(
+    "-o",
+    "--output",
+    help="Write to FILE, which is replaced once all is written; - is standard output. A name "
+    "without an ending, with / at its end, or with ://, is that of a new FOLDER, in which the "
+    "executors of Spark write Parquet, or csv or jsonl by --format, and _SUCCESS last.",
+    to_folders=True,
 )
 new_pairs_options = _listing(
     "-o",

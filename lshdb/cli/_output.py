@@ -70,6 +70,7 @@ __all__ = [
     "working",
     "write_header",
     "write_to",
+    "write_to_either",
 ]
 
 FORMATS = ("table", "tsv", "csv", "jsonl", "json", "parquet")
@@ -164,6 +165,22 @@ def write_to(
             raise click.UsageError(f"{path} is inside an index; name a file elsewhere", ctx)
     _check_endings(ctx, path, ctx.params.get("output_format"), formats)
     ctx.meta[_TO] = path
+
+
+def write_to_either(
+    ctx: click.Context, param: click.Parameter | None, path: str | None, *, formats: Sequence[str]
+) -> str | None:
+    """Return a path that names a folder; write listings to any other, as :func:`write_to`."""
+    if path is None or path in _STANDARD_OUTPUT or ("://" not in path and _is_named_file(path)):
+        write_to(ctx, param, path, formats=formats)
+        return None
+    return path
+
+
+def _is_named_file(path: str) -> bool:
+    if path.endswith("/") or os.path.isdir(path):
+        return False
+    return bool(_endings(path)[0]) or os.path.exists(path)
 
 
 def _check_endings(

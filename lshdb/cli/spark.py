@@ -19,8 +19,8 @@ from lshdb.cli._options import (
     MAX_BUCKET,
     Command,
     linkage_option,
-    listing_options,
     max_bucket_option,
+    spark_options,
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import counted, described, loss_in_words, measured
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-QUESTIONS = ("pairs", "clusters", "dedup", "neighbors", "rejected", "add", "query")
+QUESTIONS = ("pairs", "clusters", "dedup", "deduplicate", "neighbors", "rejected", "add", "query")
 COLUMNS = {
     "pairs": (
         Column("key1"), Column("key2"), Column("similarity", "similarity"), Column("method"),
@@ -57,12 +57,15 @@ _OWN = {
     "pairs": ("verify", "max_bucket", "index", "since"),
     "clusters": ("verify", "max_bucket", "index", "min_size", "linkage"),
     "dedup": ("verify", "max_bucket", "index", "keep", "only"),
+    "deduplicate": ("verify", "max_bucket", "keep", "mark"),
     "neighbors": ("verify", "max_bucket", "top"),
     "rejected": (),
     "add": ("index", "night"),
     "query": ("verify", "index"),
 }
 """Options that are of one question, or of some."""
+FOLDER_FORMATS = ("parquet", "csv", "jsonl")
+"""What executors write."""
 
 
 @click.command(
@@ -147,14 +150,20 @@ _OWN = {
     "--keep",
     metavar="WHICH",
     shell_complete=complete_keep,
-    help="For dedup, which to keep: first, last, longest, shortest, field:NAME or field:-NAME.  "
-    "[default: first]",
+    help="For dedup and deduplicate, which to keep: first, last, longest, shortest, field:NAME or "
+    "field:-NAME.  [default: first]",
 )
 @option(
     "--only",
     type=click.Choice(["all", "keep", "drop"]),
     metavar="WHICH",
     help="For dedup, which decisions to list: {choices}.  [default: all]",
+)
+@option(
+    "--mark",
+    is_flag=True,
+    help="For deduplicate, write all records, with lshdb_keep, lshdb_cluster, lshdb_kept_as and "
+    "lshdb_similarity added.",
 )
 @option(
     "--top",
@@ -170,7 +179,7 @@ _OWN = {
 )
 @option("--night", metavar="NAME", help="For add, a name for the batch.")
 @options(creation_options, without=["database", "schema", "passages"])
-@listing_options
+@spark_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -192,16 +201,23 @@ def command(
     linkage: str,
     keep: str | None,
     only: Only | None,
+    mark: bool,
     top: int | None,
     since: int | None,
     night: str | None,
     output_format: str | None,
+    folder: str | None,
     **options: Any,
 ) -> None:
     """Ask a QUESTION about files or a dataset on Apache Spark.
 
-    QUESTION is pairs, clusters, dedup, neighbors or rejected, about files; or add or query, with
-    --index.
+    QUESTION is pairs, clusters, dedup, deduplicate, neighbors or rejected, about files; or add or
+    query, with --index.
+
+    An answer is printed by one process, if it has at most 10 million rows. With --output FOLDER
+    the executors write any answer, in no order, and the folder is whole once it has _SUCCESS.
+    deduplicate writes the records that are kept, with the columns and the folders of partitions of
+    FILE; lines of JSON byte for byte. Records that are no documents are kept.
 
     The answers are those of lshdb add and the command of the same name, for documents added in the
     order of their keys. FILE is a file, a folder or a pattern that Spark can read, local or
@@ -215,14 +231,16 @@ def command(
 
     \b
     lshdb spark pairs news/*.jsonl --threshold 0.7
-    lshdb spark dedup s3a://bucket/crawl.parquet --master yarn --keep longest --only drop
+    lshdb spark dedup s3a://bucket/crawl.parquet --master yarn --only drop -o s3a://bucket/drops
+    lshdb spark deduplicate s3a://bucket/crawl.parquet --master yarn -o s3a://bucket/clean
     lshdb spark clusters news.jsonl --master local[4] --conf spark.driver.memory=8g
     lshdb spark add --index s3a://bucket/news monday/*.jsonl --night monday
     lshdb spark pairs --index s3a://bucket/news --since 7
     """
     values: dict[str, Any] = {
         "verify": verify, "max_bucket": max_bucket, "min_size": min_size, "keep": keep,
-        "only": only, "top": top, "index": index, "since": since, "night": night,
+        "only": only, "mark": mark or None, "top": top, "index": index, "since": since,
+        "night": night,
     }  # fmt: skip
     if ctx.get_parameter_source("linkage") is click.core.ParameterSource.COMMANDLINE:
         values["linkage"] = linkage
@@ -233,6 +251,7 @@ def command(
     own_options.pop("index", None)
     how: dict[str, Any]
     _check_input(ctx, question, index, paths, since)
+    _check_output(ctx, question, folder, output_format)
     fields = list(text_field) or ["text"]
     value = None if keep is None else field_name(keep)
     along = [name for name in (order, value) if name is not None]
@@ -246,26 +265,31 @@ def command(
     # What goes through pandas there is not used here.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with on_spark.connect(master, _settings(settings)) as session, on_spark.sparks_errors():
+        if folder is not None:
+            on_spark.check_folder(session, folder)
         if index is not None and not paths:
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
             answer = getattr(stored, question)(threshold=threshold, **own_options)
-            _print(question, answer, stored.params, output_format)
+            _give(question, answer, stored.params, output_format, folder)
             if question == "pairs" and since is None:
                 how = {"verify": verify, "max_bucket": max_bucket}
                 _note_lost(stored.loss(threshold=threshold, **how), max_bucket)
             return
-        frame = on_spark.read_files(
-            session, paths, key=key_field, columns=fields, along=along,
-            are_texts=params.kind.body == "text", input_format=input_format,
-            quote=quote,
-        )  # fmt: skip
+        reading: dict[str, Any] = {
+            "key": key_field, "columns": fields, "along": along,
+            "are_texts": params.kind.body == "text", "input_format": input_format, "quote": quote,
+        }  # fmt: skip
+        records = None
+        if question == "deduplicate":
+            records = on_spark.FileRecords.read(session, paths, **reading)
+        frame = on_spark.read_files(session, paths, **reading) if records is None else records.rows
         text = fields if len(fields) > 1 else fields[0]
         if question == "query":
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
             answer = stored.query(
                 frame, key=key_field, text=text, threshold=threshold, **own_options
             )
-            _print(question, answer, stored.params, output_format)
+            _give(question, answer, stored.params, output_format, folder)
             return
         if question == "add":
             stored = _opened_or_made(on_spark.Index, index, session, parameters)
@@ -283,7 +307,10 @@ def command(
             how[name] = own_options.pop(name)
         answers = on_spark.Answers(frame, **how)
         answer = getattr(answers, question)(**own_options)
-        _print(question, answer, params, output_format)
+        if records is not None and folder is not None:
+            note(f"{counted(records.write(answer, folder), 'row')} in {folder}")
+        else:
+            _give(question, answer, params, output_format, folder)
         if question == "rejected":
             return
         if question == "pairs":
@@ -332,6 +359,27 @@ def _check_input(
             raise click.UsageError(f"--{option} is for files, and --index asks a dataset", ctx)
 
 
+def _check_output(
+    ctx: click.Context, question: str, folder: str | None, output_format: str | None
+) -> None:
+    """Raise UsageError for a format that executors do not write, and for a missing folder."""
+    if question == "deduplicate":
+        if folder is None:
+            raise click.UsageError(
+                "deduplicate writes files: name a new folder, with --output FOLDER/", ctx
+            )
+        if output_format is not None:
+            raise click.UsageError("deduplicate writes the format of its input: no --format", ctx)
+    elif folder is not None and output_format not in (None, *FOLDER_FORMATS):
+        raise click.UsageError(
+            f"{folder} is a folder, and executors write {', '.join(FOLDER_FORMATS)}; expected one "
+            f"of these as --format, not {output_format}",
+            ctx,
+        )
+    elif folder is not None and question == "add":
+        raise click.UsageError("add prints one line: --output names no folder for it", ctx)
+
+
 def _opened(
     kind: Any, path: str | None, session: Any, parameters: dict[str, Any]
 ) -> tuple[Any, float | None]:
@@ -359,7 +407,21 @@ def _settings(settings: tuple[str, ...]) -> dict[str, str]:
     return by_name
 
 
-def _print(question: str, answer: Any, params: IndexParams, output_format: str | None) -> None:
+def _give(
+    question: str,
+    answer: Any,
+    params: IndexParams,
+    output_format: str | None,
+    folder: str | None,
+) -> None:
+    """Print an answer, or have it written to a folder."""
+    import lshdb.spark as on_spark
+
+    if folder is not None:
+        n = on_spark.write_answer(answer, folder, output_format)
+        note(f"{counted(n, 'row')} in {folder}")
+        return
+    answer = on_spark.printable(answer)
     columns = COLUMNS[question]
     names = [column.name for column in columns]
     if question == "clusters":

@@ -27,6 +27,10 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.session import connect as connect
     from lshdb.spark.session import read_files as read_files
     from lshdb.spark.session import sparks_errors as sparks_errors
+    from lshdb.spark.written_folders import FileRecords as FileRecords
+    from lshdb.spark.written_folders import check_folder as check_folder
+    from lshdb.spark.written_folders import printable as printable
+    from lshdb.spark.written_folders import write_answer as write_answer
 
 limit_blas()  # an executor unpickles functions of the modules below, by their names
 
@@ -37,6 +41,7 @@ _HOMES = {
         "Answers clusters dedup deduplicate large_buckets loss neighbors pairs rejected"
     ),
     "session": "connect read_files sparks_errors",
+    "written_folders": "FileRecords check_folder printable write_answer",
 }
 """Module to the public names that it holds."""
 

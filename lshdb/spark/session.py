@@ -18,6 +18,8 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Required, TypedDict, Unpack
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -28,7 +30,7 @@ from lshdb.documents.formats.quotes import quotes_of, shows_quotes
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.spark.signing import column_of
 
-__all__ = ["connect", "read_files", "sparks_errors"]
+__all__ = ["FileFormat", "ReadingOptions", "connect", "read_files", "read_format", "sparks_errors"]
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv",
@@ -158,16 +160,17 @@ def sparks_errors() -> Iterator[None]:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """The format of files: ``jsonl``, ``csv``, ``tsv`` or ``parquet``, and how cells are cut."""
+
+    name: str
+    separator: str = ""
+    quote: str = ""
+
+
 def read_files(
-    session: SparkSession,
-    paths: Sequence[str],
-    *,
-    key: str,
-    columns: Sequence[str],
-    along: Sequence[str] = (),
-    are_texts: bool = True,
-    input_format: str = "auto",
-    quote: str | None = None,
+    session: SparkSession, paths: Sequence[str], **how: Unpack[ReadingOptions]
 ) -> DataFrame:
     """Return the rows of files of one format as a data frame.
 
@@ -177,6 +180,24 @@ def read_files(
         Reads the files.
     paths : sequence of str
         Files, folders and patterns.
+    **how
+        What is read, and how: see :class:`ReadingOptions`.
+
+    Raises
+    ------
+    InputError
+        A file is missing, has another format, or is a Delta table.
+    ParameterError
+        The names tell no format, or several.
+    """
+    return read_format(session, paths, **how)[0]
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How files are read.
+
+    Attributes
+    ----------
     key : str
         The column of the keys.
     columns : sequence of str
@@ -189,34 +210,43 @@ def read_files(
         ``auto`` goes by the names of the files.
     quote : str, optional
         As for :func:`lshdb.read_documents`. Without it, the first lines of TSV decide.
-
-    Raises
-    ------
-    InputError
-        A file is missing, has another format, or is a Delta table.
-    ParameterError
-        The names tell no format, or several.
     """
+
+    key: Required[str]
+    columns: Required[Sequence[str]]
+    along: Sequence[str]
+    are_texts: bool
+    input_format: str
+    quote: str | None
+
+
+def read_format(
+    session: SparkSession, paths: Sequence[str], **how: Unpack[ReadingOptions]
+) -> tuple[DataFrame, FileFormat]:
+    """Return the rows of files, as :func:`read_files`, and the format of the files."""
+    input_format, are_texts = how.get("input_format", "auto"), how.get("are_texts", True)
+    key, columns, along = how["key"], how["columns"], how.get("along", ())
     form = _format_of(paths) if input_format == "auto" else input_format
     try:
         if form == "parquet":
             _refuse_delta_tables(session, paths)
-            return session.read.parquet(*paths)
+            return session.read.parquet(*paths), FileFormat(form)
         if form in ("csv", "tsv"):
             separator = "," if form == "csv" else "\t"
-            quotes = _quotes_of(session, paths, form, quote)
-            return session.read.csv(
+            quotes = _quotes_of(session, paths, form, how.get("quote"))
+            cells = session.read.csv(
                 list(paths), header=True, sep=separator, quote=quotes, escape=quotes,
                 multiLine=bool(quotes),
             )  # fmt: skip
+            return cells, FileFormat(form, separator, quotes)
         if along or not are_texts:
             inferred = session.read.json(list(paths))
             texts = (key, *columns) if are_texts else (key,)
             names = [name for name in texts if name in inferred.columns]
             cast = {name: column_of(inferred, name).cast("string") for name in names}
-            return inferred.withColumns(cast)
+            return inferred.withColumns(cast), FileFormat(form)
         schema = ", ".join(f"`{name}` string" for name in dict.fromkeys([key, *columns]))
-        return session.read.schema(schema).json(list(paths))
+        return session.read.schema(schema).json(list(paths)), FileFormat(form)
     except PySparkException as error:
         raise InputError(f"the input cannot be read: {_line(error)}") from error
 

@@ -15,8 +15,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 from packaging.requirements import Requirement
+from pyspark.sql import functions as sf
 
+import lshdb.spark
 from lshdb.cli._group import cli
+from lshdb.documents.formats.passthrough import MARKS
 from tests.conftest import family_corpus
 from tests.docs.blocks import ROOT, blocks
 from tests.spark_session import java_home
@@ -204,3 +207,106 @@ def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(
     assert places == sorted(places)
     assert ("-XX:+UseParallelGC" in words) == (not chosen and not in_file)
     assert words[words.index("spark.io.compression.codec=zstd") - 1] == "--conf"
+
+
+def test_executors_write_answers_to_folders(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that are printed, and ``_SUCCESS`` last; only to what is empty."""
+    from lshdb.spark import written_folders
+
+    file, folder = tmp_path / "a.jsonl", tmp_path / "clusters"
+    documents = sorted(family_corpus(3, families=3))
+    file.write_text("".join(json.dumps({"id": k, "text": text}) + "\n" for k, text in documents))
+    asked = ("spark", "clusters", str(file), "--threshold", "0.5")
+    (folder / "_temporary" / "0" / "task_1").mkdir(parents=True)  # a driver died
+    (folder / "_temporary" / "0" / "task_1" / "part-0").write_text("half")
+    printed = run(*asked, "--json").stdout.splitlines()
+    said = run(*asked, "-o", str(folder)).stderr
+    assert said == f"{len(printed)} rows in {folder}\n" != "0"
+    assert {"_SUCCESS"} == {path.name for path in folder.iterdir() if path.name[0] == "_"}
+    found = [row.asDict() for row in spark.read.parquet(str(folder)).collect()]
+    assert sorted(map(str, found)) == sorted(map(str, map(json.loads, printed)))
+    said = run(*asked, "-o", str(folder), code=1).stderr
+    assert f"{folder} exists already and is not empty" in said
+    monkeypatch.setattr(written_folders, "MOST_PRINTED", 0)
+    file.write_text("no json\n")
+    refused = run("spark", "rejected", str(file), code=2)
+    assert "one process prints 0 at most" in refused.stderr and not refused.stdout
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_folder_has_all_rows_or_no_success(spark: Any, tmp_path: Path, form: str) -> None:
+    rows = [("a", None, 0.5), ('b "c",', "x", 1.0)]
+    answer = spark.createDataFrame(rows, "key string, kept string, similarity double")
+    failing = answer.selectExpr("if(key = 'a', key, raise_error('lost')) key")
+    with pytest.raises(Exception, match="lost"):
+        lshdb.spark.write_answer(failing, str(tmp_path / form), form)
+    assert not [path for path in (tmp_path / form).iterdir() if path.name[0] != "."]
+    assert lshdb.spark.write_answer(answer, str(tmp_path / form), form) == 2
+    assert (tmp_path / form / "_SUCCESS").exists()
+    read = spark.read.schema(answer.schema)
+    read = read.option("header", True).option("escape", '"').csv if form == "csv" else read.json
+    assert sorted(map(tuple, read(str(tmp_path / form)).collect())) == sorted(rows)
+    none = f"file://{tmp_path}/none"
+    assert lshdb.spark.write_answer(answer.where("key = 'z'"), none, form) == 0
+
+
+def test_mistakes_about_folders_are_told_of_before_spark_starts() -> None:
+    clean = ("spark", "deduplicate", "a.jsonl")
+    assert "no --format" in run(*clean, "-o", "x/", "--json", code=2).stderr
+    assert "--output FOLDER/" in run(*clean, code=2).stderr
+    assert "--mark is not for pairs" in run("spark", "pairs", "a.jsonl", "--mark", code=2).stderr
+    said = run("spark", "pairs", "a.jsonl", "-o", "s3a://x/y", "--format", "tsv", code=2).stderr
+    assert "executors write parquet, csv, jsonl" in said
+
+
+TEXT = "the same words stand here once more and again"
+
+
+def lines_in(folder: Path) -> list[str]:
+    files = sorted(folder.glob("part-*"))
+    return sorted(line for file in files for line in file.read_text().split("\n")[:-1])
+
+
+def test_clean_lines_are_those_of_the_input(spark: Any, tmp_path: Path) -> None:
+    """Byte for byte, in folders of the same partitions; marked ones with fields behind."""
+    lines = [
+        f'{{"text": "{TEXT}", "id": 1, "more": [1.50, {{"b": null}}]}}',
+        f'{{"id": "2", "text": "{TEXT}"}} ', "no json", "", '{"other": "é"}', "[3]", "{}",
+    ]  # fmt: skip
+    for day, some in (("a", lines[:1]), ("b", lines[1:])):
+        (tmp_path / "in.jsonl" / f"day={day}").mkdir(parents=True)
+        (tmp_path / "in.jsonl" / f"day={day}" / "x.jsonl").write_text("\n".join(some) + "\n")
+    asked = ("spark", "deduplicate", str(tmp_path / "in.jsonl"), "-o")
+    said = run(*asked, str(tmp_path / "clean"), code=5).stderr
+    assert said.splitlines()[0] == f"6 rows in {tmp_path}/clean"
+    assert lines_in(tmp_path / "clean" / "day=a") == lines[:1]
+    assert lines_in(tmp_path / "clean" / "day=b") == sorted(lines[2:])
+    run(*asked, str(tmp_path / "marked"), "--mark", code=5)
+    marks = '"lshdb_keep":false,"lshdb_cluster":"1","lshdb_kept_as":"1","lshdb_similarity":1.0}'
+    kept = '"lshdb_keep":true,"lshdb_cluster":null,"lshdb_kept_as":null,"lshdb_similarity":null}'
+    assert lines_in(tmp_path / "marked" / "day=b") == sorted(
+        [f"{lines[1][:-2]},{marks} ", "no json", "", '{"other": "é",' + kept, "[3]", "{" + kept]
+    )
+
+
+def test_clean_cells_are_those_of_the_input(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text('id,more,text\na," x ",one\nb,"",two\nc,"1,""2",\n')
+    how: dict[str, Any] = {"key": "id", "columns": ["text"]}
+    records = lshdb.spark.FileRecords.read(spark, [str(file)], **how)
+    records.write(records.rows.where("id <> 'b'"), str(tmp_path / "out.csv"))
+    assert lines_in(tmp_path / "out.csv") == ["a, x ,one", 'c,"1,""2",', "id,more,text"]
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a", "lshdb_keep": true}\n')
+    records = lshdb.spark.FileRecords.read(spark, [str(tmp_path / "in.jsonl")], **how)
+    nothing = {name: sf.lit(None) for name in MARKS}
+    with pytest.raises(Exception, match="it is marked"):
+        records.write(records.rows.withColumns(nothing), str(tmp_path / "again"))
+    spark.range(3).selectExpr("id", "id % 2 as part", "'x' as text").write.partitionBy(
+        "part"
+    ).parquet(str(tmp_path / "in.parquet"))
+    records = lshdb.spark.FileRecords.read(spark, [str(tmp_path / "in.parquet")], **how)
+    records.write(records.rows, str(tmp_path / "out.parquet"))
+    assert spark.read.parquet(str(tmp_path / "out.parquet")).schema == records.rows.schema
+    assert {path.name for path in (tmp_path / "out.parquet").glob("part=*")} == {"part=0", "part=1"}
