@@ -1,9 +1,10 @@
 """Shared by all pages of HTML: templates that escape, one style, one script, drawings as SVG.
 
 ``environment.py`` makes the Jinja2 environment, and the style and script of a page;
-``charts.py`` places numbers on a drawing; ``templates/base.html`` is the frame of every page, and
-``templates/charts.html`` has macros for the drawings. Another room adds a folder of templates of
-its own, which begin with ``{% extends "base.html" %}``.
+``charts.py`` places numbers on a drawing; ``text_markup.py`` lays two texts beside each other.
+``templates/base.html`` is the frame of every page; ``charts.html`` has macros for drawings,
+``texts.html`` for keys, texts and differences. ``assets/style.css`` begins with the tokens. Another
+room adds a folder of templates of its own, which begin with ``{% extends "base.html" %}``.
 
 A page that is one file::
 
@@ -21,7 +22,16 @@ Nothing here reads an index. Needs the extra ``lshdb[report]``.
 
 from __future__ import annotations
 
-from lshdb.pages.charts import BarChart, CurveChart, MeasuredPoint, bar_chart, s_curve_chart
+from lshdb.pages.charts import (
+    BarChart,
+    CurveChart,
+    MeasuredPoint,
+    RangeBar,
+    heats,
+    histogram,
+    range_bar,
+    s_curve_chart,
+)
 from lshdb.pages.environment import (
     Assets,
     Link,
@@ -40,9 +50,12 @@ __all__ = [
     "Link",
     "MeasuredPoint",
     "Page",
-    "bar_chart",
+    "RangeBar",
+    "heats",
+    "histogram",
     "inline_assets",
     "make_environment",
+    "range_bar",
     "read_asset",
     "s_curve_chart",
     "served_assets",

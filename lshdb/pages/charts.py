@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 from lshdb.params.s_curve import SCurve
 
-__all__ = ["BarChart", "CurveChart", "MeasuredPoint", "bar_chart", "s_curve_chart"]
+__all__ = [
+    "BarChart",
+    "CurveChart",
+    "MeasuredPoint",
+    "RangeBar",
+    "heats",
+    "histogram",
+    "range_bar",
+    "s_curve_chart",
+]
 
-_WIDTH, _HEIGHT = 640.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 14.0, 46.0
+_WIDTH, _HEIGHT = 640.0, 340.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 24.0, 52.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class CurveChart:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar, and the part of it that is drawn in another colour."""
+    """A bar, and the upper part of it, which is drawn in another colour."""
 
     x: float
     width: float
@@ -122,58 +131,90 @@ def s_curve_chart(curve: SCurve, measured: Sequence[MeasuredPoint] = ()) -> Curv
     )
 
 
-def bar_chart(
-    names: Sequence[str],
+def histogram(
+    edges: Sequence[float],
     values: Sequence[float],
     seconds: Sequence[float] = (),
     *,
     mark: float | None = None,
 ) -> BarChart:
-    """Place bars side by side.
+    """Place the bars of a histogram.
 
     Parameters
     ----------
-    names : sequence of str
-        What each bar stands for.
+    edges : sequence of float
+        The ends of the bars on the axis, rising, one more than there are bars.
     values : sequence of float
         Their heights, from 0.
     seconds : sequence of float
         The upper part of each that is drawn in another colour; included in ``values``.
     mark : float, optional
-        Where a line is drawn: 1.5 is in the middle of the second bar.
+        The value on the axis where a line is drawn.
     """
     highest = max(values, default=0.0) or 1.0
     step = _round_step(highest / 4.0)
     top = step * -(-highest // step)
     heights = [step * n for n in range(round(top / step) + 1)]
-    shown = max(1, -(-len(names) // 10))
+    ends = (edges[0], edges[-1]) if len(edges) > 1 else (0.0, 1.0)
     frame = _frame(
-        [
-            (number + 0.5, name)
-            for number, name in enumerate(names)
-            if number % shown == 0
-        ],
+        [(value, f"{value:.3g}") for value in edges[:: max(1, len(edges) // 5)]],
         [(height, f"{height:,g}" if height < 1e6 else f"{height:.3g}") for height in heights],
-        (0.0, float(max(1, len(names)))),
+        ends,
         (0.0, top),
-    )  # fmt: skip
+    )
     across, upwards = (frame.left, frame.right), (frame.bottom, frame.top)
     bars = []
-    for number, (name, value) in enumerate(zip(names, values, strict=True)):
-        left = _between(number + 0.08, (0.0, len(names)), across)
-        right = _between(number + 0.92, (0.0, len(names)), across)
+    for number, value in enumerate(values):
+        left, right = (_between(edge, ends, across) for edge in edges[number : number + 2])
         second = seconds[number] if seconds else 0.0
         upper = _between(value, (0.0, top), upwards)
         lower = _between(value - second, (0.0, top), upwards)
         bars.append(
             Bar(
-                x=left, width=round(right - left, 1), top=lower,
+                x=left + 1, width=round(max(1.0, right - left - 2), 1), top=lower,
                 height=round(frame.bottom - lower, 1), second_top=upper,
-                second_height=round(lower - upper, 1), name=name, value=value, second=second,
+                second_height=round(lower - upper, 1),
+                name=f"{edges[number]:.3g} – {edges[number + 1]:.3g}", value=value, second=second,
             )
         )  # fmt: skip
-    place = None if mark is None else _between(mark, (0.0, max(1, len(names))), across)
-    return BarChart(frame, tuple(bars), place)
+    return BarChart(frame, tuple(bars), None if mark is None else _between(mark, ends, across))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeBar:
+    """The spread of some similarities, or distances, as a bar from 0 to 1.
+
+    Attributes
+    ----------
+    low, high : float
+        The values at the ends.
+    start, end, middle : float
+        Where the bar begins and ends, and where the median stands.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    middle: float
+
+
+def range_bar(values: Sequence[float], *, threshold: float, best: float) -> RangeBar:
+    """Place the spread of values on a bar from the threshold to the best value.
+
+    A distance's bar is the other way round, from 0 to the threshold.
+    """
+    ends = (min(threshold, best), max(threshold, best))
+    low, high = min(values), max(values)
+    middle = sorted(values)[len(values) // 2]
+    places = [_portion(value, ends) for value in (low, high, middle)]
+    return RangeBar(low, high, min(places[0], 0.98), max(places[1], 0.02), places[2])
+
+
+def heats(counts: Sequence[int], highest: int | None = None) -> list[int]:
+    """Return a strength from 1 to 5 for each count; 0 for none."""
+    most = max(counts, default=0) if highest is None else highest
+    return [min(5, 1 + 5 * count // (most + 1)) if count else 0 for count in counts]
 
 
 def _frame(
@@ -192,9 +233,13 @@ def _frame(
 
 def _between(value: float, ends: tuple[float, float], places: tuple[float, float]) -> float:
     """Return where a value lies, to a tenth of a point; values beyond the ends lie at the ends."""
+    return round(places[0] + _portion(value, ends) * (places[1] - places[0]), 1)
+
+
+def _portion(value: float, ends: tuple[float, float]) -> float:
+    """Return where a value lies between two others, from 0 to 1."""
     width = ends[1] - ends[0]
-    portion = min(1.0, max(0.0, (value - ends[0]) / width)) if width else 0.0
-    return round(places[0] + portion * (places[1] - places[0]), 1)
+    return min(1.0, max(0.0, (value - ends[0]) / width)) if width else 0.0
 
 
 def _round_step(least: float) -> float:

@@ -6,7 +6,8 @@ an error. Only the project's own style and script enter a page as they are. No t
 So every document stays text, even one that holds HTML.
 
 A document's text may also lie with characters that are not seen: control characters, and marks that
-turn the direction of writing. The filter ``visible`` shows them by their number.
+turn the direction of writing. In names, the filter ``visible`` shows them by their number. In
+texts, ``parts`` has one small mark for each, which says its number and name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -40,6 +42,7 @@ __all__ = [
 
 _HERE = Path(__file__).parent
 _STYLE, _SCRIPT = "style.css", "page.js"
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 
@@ -79,21 +82,31 @@ class Page:
     Attributes
     ----------
     title : str
-        The heading, and the name in the browser's tab.
+        The name in the browser's tab, and the heading if there is no other.
     assets : Assets
         Style and script.
+    name, note : str
+        What all pages are about, and a word on it beside it; the first line of each page.
+    heading : str
+        The heading.
     subtitle : str
         A line below the heading.
     links : tuple of Link
         The navigation; none if there are no links.
+    crumbs : tuple of Link
+        The way to the page; one without an address is the page itself.
     footer : str
         The last line.
     """
 
     title: str
     assets: Assets
+    name: str = ""
+    note: str = ""
+    heading: str = ""
     subtitle: str = ""
     links: tuple[Link, ...] = ()
+    crumbs: tuple[Link, ...] = ()
     footer: str = ""
 
 
@@ -125,7 +138,9 @@ def make_environment(*folders: Path) -> Environment:
         "similarity": similarity,
         "moment": moment,
         "visible": visible,
-        "lines": visible_lines,
+        "parts": text_parts,
+        "unseen": unseen_in,
+        "day": day,
         "json": as_json,
     }
     return environment
@@ -217,6 +232,14 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:,.1f} TiB"
 
 
+def day(value: str) -> str:
+    """Return a date as ``1 Nov 2026``; anything else, such as the name of a night, as it is."""
+    match = re.match(r"(\d{4})-(\d\d)-(\d\d)(?!\d)", value)
+    if match is None or not 1 <= int(match[2]) <= 12:
+        return value
+    return f"{int(match[3])} {_MONTHS[int(match[2]) - 1]} {match[1]}"
+
+
 def moment(value: str | datetime) -> str:
     """Return a stored time (UTC) to the minute."""
     return str(value)[:16].replace("T", " ")
@@ -227,7 +250,36 @@ _UNSEEN = re.compile(
     "\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\ufff0-\uffff"
     "\U0001fffe\U0001ffff\U000e0000-\U000e0fff\U0010fffe\U0010ffff]"
 )
-_UNSEEN_IN_LINES = re.compile(_UNSEEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+_MARKED = re.compile(
+    "(\xad)?(\x85)|(" + _UNSEEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f") + ")"
+)
+
+SOFT_BREAK = "\x85"
+"""Stands in a shown text for a line break that only ends a full line (``text_markup.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a text on a page.
+
+    Attributes
+    ----------
+    kind : str
+        ``text``; ``break``, a line break that reads as a blank; ``joint``, one inside a word; or
+        ``unseen``, an invisible character.
+    text : str
+        What is shown: of an invisible character, one small mark.
+    name : str
+        Its number and name; empty for the other kinds.
+    """
+
+    kind: str
+    text: str
+    name: str = ""
+
+
+_DIRECTIONS = {0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+"""Marks that turn the direction of writing."""
 
 
 def visible(text: str) -> str:
@@ -235,9 +287,52 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(_numbered, text)
 
 
-def visible_lines(text: str) -> str:
-    """Do the same with a text of several lines: tabs and line feeds stay."""
-    return _UNSEEN_IN_LINES.sub(_numbered, text.replace("\r\n", "\n"))
+def text_parts(text: str) -> list[TextPart]:
+    """Cut a text at its soft line breaks and its invisible characters; line feeds and tabs stay."""
+    text = text.replace("\r\n", "\n")
+    parts, start = [], 0
+    for match in _MARKED.finditer(text):
+        hyphen, soft, unseen = match.groups()
+        if unseen == "\xa0":
+            continue
+        if match.start() > start:
+            parts.append(TextPart("text", text[start : match.start()]))
+        if hyphen or unseen:
+            parts.append(_unseen(hyphen or unseen))
+        if soft:
+            parts.append(TextPart("joint" if hyphen else "break", "\n"))
+        start = match.end()
+    if start < len(text):
+        parts.append(TextPart("text", text[start:]))
+    return parts
+
+
+def unseen_in(texts: Iterable[str]) -> list[TextPart]:
+    """Return the invisible characters of some texts, each once, in the order of their numbers."""
+    codes = {
+        character
+        for text in texts
+        for character in set(_UNSEEN.findall(text.replace("\r\n", "\n")))
+        if character not in "\t\n\xa0" + SOFT_BREAK
+    }
+    return [_unseen(character) for character in sorted(codes)]
+
+
+def _unseen(character: str) -> TextPart:
+    code = ord(character)
+    if code < 0x20:
+        mark = chr(0x2400 + code)
+    elif code == 0x7F:
+        mark = "␡"
+    elif code in _DIRECTIONS:
+        mark = "⇄"
+    else:
+        mark = "¬" if character == "\xad" else "◦"
+    try:
+        name = unicodedata.name(character).lower()
+    except ValueError:
+        name = "control character" if code < 0xA0 else "no character"
+    return TextPart("unseen", mark, f"U+{code:04X} {name}")
 
 
 def _numbered(match: re.Match[str]) -> str:

@@ -1,25 +1,31 @@
-"""A stored body -> pieces of text for a page, each marked as the same, new, gone or moved.
+"""Stored bodies -> what a page shows: a text, or two side by side, with what differs marked.
 
 Texts are compared word by word by ``search/word_diff.py``. What is the same over many words is
-folded, and long texts are cut.
+folded, and long texts are cut. A line break that only ends a full line of prose, such as those of a
+scanner, becomes ``SOFT_BREAK``: the page lets such texts flow, and can show their lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from lshdb.pages.environment import SOFT_BREAK
 from lshdb.search.word_diff import DiffPart, TextDiff, diff_texts, readable_text
 from lshdb.shingling import word_spans
 
 __all__ = [
+    "DiffRow",
     "Piece",
     "ShownText",
-    "show_diff",
+    "SideBySide",
+    "first_words",
+    "lay_side_by_side",
     "show_difference",
-    "show_pair",
-    "show_texts",
+    "side_by_side",
     "unchanged_text",
 ]
 
@@ -30,7 +36,7 @@ _AROUND = 15
 _FOLDED = 60
 """Words that are the same, one after the other, before some of them are folded."""
 
-_SAME, _INS, _DEL, _FOLD = "same", "ins", "del", "fold"
+_SAME, _INS, _DEL, _FOLD, _GAP = "same", "ins", "del", "fold", "gap"
 _MOVED_FROM, _MOVED_TO = "moved-from", "moved"
 _KINDS = {
     "same": _SAME,
@@ -39,6 +45,10 @@ _KINDS = {
     "moved-from": _MOVED_FROM,
     "moved-to": _MOVED_TO,
 }
+_SHORTEST_LINE, _LONGEST_LINE = 40, 160
+_OF_CODE = re.compile(
+    r"(?m)[{}]\s*$|^\s*(?:</?\w|//|#include|import |def |return\b)|^(?: {4}|\t)\S"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +59,10 @@ class Piece:
     ----------
     kind : str
         ``same``; ``ins``, new in the second text; ``del``, gone from the first; ``moved``, at its
-        place in the second text, and ``moved-from``, at that in the first; or ``fold``, which says
-        how many words are left out.
+        place in the second text, and ``moved-from``, at that in the first; ``gap``, the blank
+        behind ``del`` in the second; or ``fold``, which says how much is left out.
     text : str
-        Characters to show, as they are stored.
+        Characters to show: as they are stored, but for soft line breaks.
     line : int
         Where a passage that was moved stands in the other text; 0 elsewhere.
     """
@@ -75,6 +85,51 @@ class ShownText:
         return sum(len(piece.text) for piece in self.pieces)
 
 
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """Parts of two texts that stand beside each other.
+
+    Attributes
+    ----------
+    left, right : tuple of Piece
+        Of the first text and of the second; the right one also has what is gone from the first,
+        for pages that are too narrow for two columns.
+    fold : str
+        If the row is alike and folded, how much it is; else empty.
+    """
+
+    left: tuple[Piece, ...]
+    right: tuple[Piece, ...]
+    fold: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Two texts with their differences.
+
+    Attributes
+    ----------
+    diff : TextDiff
+        Of the beginnings that were compared.
+    rows : tuple of DiffRow
+        In the order of both.
+    n_cut : tuple of (int, int)
+        Characters at the end of either text that were not compared.
+    has_breaks : bool
+        Whether a soft line break is in one of them.
+    """
+
+    diff: TextDiff
+    rows: tuple[DiffRow, ...]
+    n_cut: tuple[int, int]
+    has_breaks: bool
+
+    @property
+    def n_shown(self) -> int:
+        """The characters that are shown, folded ones included."""
+        return sum(len(piece.text) for row in self.rows for piece in (*row.left, *row.right))
+
+
 def readable(body: Any) -> str:
     """Return a body as text; weights one a line, sorted."""
     if isinstance(body, dict) and "set" not in body:
@@ -82,38 +137,25 @@ def readable(body: Any) -> str:
     return readable_text(body)
 
 
-def unchanged_text(body: Any) -> ShownText:
+def unchanged_text(body: Any, longest: int = LONGEST) -> ShownText:
     """Return the beginning of a text."""
     text = readable(body)
-    return ShownText((Piece(_SAME, text[:LONGEST]),), max(0, len(text) - LONGEST))
+    return ShownText((Piece(_SAME, _flowing(text[:longest])),), max(0, len(text) - longest))
 
 
-def show_texts(left: Any, right: Any, *, steps: str) -> tuple[ShownText, ShownText]:
-    """Return two texts to show side by side, with their differences marked.
-
-    Parameters
-    ----------
-    left, right : str, list, set or dict
-        Bodies.
-    steps : str
-        The normalisation by which words are compared.
-    """
-    _, first, second = show_pair(left, right, steps=steps, longest=LONGEST)
-    return first, second
+def first_words(body: Any, longest: int) -> str:
+    """Return the beginning of a text as one line, up to the end of a word."""
+    text = readable(body)
+    line = " ".join(text[: 2 * longest].split())
+    if len(line) <= longest and len(text) <= 2 * longest:
+        return line
+    return line[:longest].rpartition(" ")[0] or line[:longest]
 
 
-def show_diff(diff: TextDiff) -> tuple[ShownText, ShownText]:
-    """Return both whole texts of a diff, to show side by side."""
-    return (
-        ShownText(_joined(_pieces(diff, (_INS, _MOVED_TO))), 0),
-        ShownText(_joined(_pieces(diff, (_DEL, _MOVED_FROM))), 0),
-    )
-
-
-def show_pair(
-    left: Any, right: Any, *, steps: str, longest: int
-) -> tuple[TextDiff, ShownText, ShownText]:
-    """Return a diff of the beginnings of two texts, and both beginnings to stand side by side.
+def side_by_side(
+    left: Any, right: Any, *, steps: str, longest: int = LONGEST, keep_folds: bool = False
+) -> SideBySide:
+    """Return the beginnings of two texts beside each other, with their differences marked.
 
     Parameters
     ----------
@@ -123,18 +165,33 @@ def show_pair(
         The normalisation by which words are compared.
     longest : int
         Characters of each that are compared.
+    keep_folds : bool
+        Whether folded rows have their texts.
     """
-    diff, *cut = _compared(left, right, steps, longest)
-    shown = [
-        ShownText(text.pieces, n_cut) for text, n_cut in zip(show_diff(diff), cut, strict=True)
-    ]
-    return diff, shown[0], shown[1]
+    diff, *n_cut = _compared(left, right, steps, longest)
+    return lay_side_by_side(diff, n_cut=(n_cut[0], n_cut[1]), keep_folds=keep_folds)
+
+
+def lay_side_by_side(
+    diff: TextDiff, *, n_cut: tuple[int, int] = (0, 0), keep_folds: bool = True
+) -> SideBySide:
+    """Return the texts of a diff beside each other; see :func:`side_by_side`."""
+    rows, flowing = _rows(diff, keep_folds)
+    has_breaks = any(SOFT_BREAK in text for text in flowing)
+    return SideBySide(diff, tuple(rows), n_cut, has_breaks)
 
 
 def show_difference(left: Any, right: Any, *, steps: str) -> ShownText:
     """Return the second text, with additions and deletions against the first."""
     diff, _, cut = _compared(left, right, steps)
-    return ShownText(_joined(_pieces(diff, (_MOVED_FROM,))), cut)
+    rows, _ = _rows(diff, keep_folds=False)
+    pieces: list[Piece] = []
+    for row in rows:
+        if row.fold:
+            pieces.append(Piece(_FOLD, f" {row.fold} "))
+        shown = (replace(piece, kind=_SAME) if piece.kind == _GAP else piece for piece in row.right)
+        _join(pieces, shown)
+    return ShownText(tuple(pieces), cut)
 
 
 def _compared(
@@ -147,59 +204,100 @@ def _compared(
     return diff, cut[0], cut[1]
 
 
-def _joined(pieces: Iterator[Piece]) -> tuple[Piece, ...]:
-    """Join neighbours that are the same."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and piece.kind == joined[-1].kind == _SAME:
-            joined[-1] = Piece(_SAME, joined[-1].text + piece.text)
-        else:
-            joined.append(piece)
-    return tuple(joined)
+def _flowing(text: str) -> str:
+    """Return a text with soft line breaks, as long as before.
 
-
-def _pieces(diff: TextDiff, left_out: tuple[str, ...]) -> Iterator[Piece]:
-    """Yield the parts of a diff; fold long equal parts.
-
-    Equal parts are shown as in the second text if that text is shown.
+    A line break is soft if the line before it is nearly as long as the longest, the next one begins
+    with a character that is no blank, and nothing looks like code.
     """
-    is_second = _INS not in left_out
+    lines = text.split("\n")
+    full = 0.6 * max(len(line) for line in lines)
+    if not 0.6 * _SHORTEST_LINE <= full <= 0.6 * _LONGEST_LINE or _OF_CODE.search(text):
+        return text
+    parts = [lines[0]]
+    for line, following in itertools.pairwise(lines):
+        is_soft = len(line) >= full and following[:1].strip() and following[0] not in "-*•|>"
+        parts += [SOFT_BREAK if is_soft else "\n", following]
+    return "".join(parts)
+
+
+def _rows(diff: TextDiff, keep_folds: bool) -> tuple[list[DiffRow], tuple[str, str]]:
+    """Lay the parts of a diff beside each other; also return both texts with soft breaks."""
+    flowing = _flowing(diff.text1), _flowing(diff.text2)
+    rows: list[DiffRow] = []
+    left: list[Piece] = []
+    right: list[Piece] = []
     for place, part in enumerate(diff.parts):
+        text1 = flowing[0][part.start1 : part.end1]
+        text2 = flowing[1][part.start2 : part.end2]
         kind = _KINDS[part.kind]
-        if kind in left_out:
-            continue
-        text1, text2 = diff.texts_of(part)
         if kind == _SAME:
-            text = text2 if is_second else text1
-            is_last = place == len(diff.parts) - 1
-            yield from _folded(text, 0 if not place else _AROUND, 0 if is_last else _AROUND)
+            before = _AROUND if place else 0
+            behind = _AROUND if place < len(diff.parts) - 1 else 0
+            folded = _fold(text1, before, behind), _fold(text2, before, behind)
+            if folded[0] is None or folded[1] is None:
+                _join(left, [Piece(_SAME, text1)])
+                _join(right, [Piece(_SAME, text2)])
+                continue
+            _join(left, [Piece(_SAME, folded[0][0])])
+            _join(right, [Piece(_SAME, folded[1][0])])
+            if left or right:
+                rows.append(DiffRow(tuple(left), tuple(right)))
+            kept = [(Piece(_SAME, fold[1]),) if keep_folds else () for fold in folded if fold]
+            rows.append(DiffRow(kept[0], kept[1], _alike(folded[1][1])))
+            left = _join([], [Piece(_SAME, folded[0][2].lstrip())])
+            right = _join([], [Piece(_SAME, folded[1][2].lstrip())])
+        elif kind in (_DEL, _MOVED_FROM):
+            marked = _marked(kind, text1, part)
+            _join(left, marked)
+            if kind == _DEL:
+                _join(right, [marked[0], *(replace(piece, kind=_GAP) for piece in marked[1:])])
         else:
-            yield from _marked(kind, text1 if kind in (_DEL, _MOVED_FROM) else text2, part)
+            _join(right, _marked(kind, text2, part))
+    if left or right:
+        rows.append(DiffRow(tuple(left), tuple(right)))
+    return rows, flowing
 
 
-def _folded(text: str, before: int, behind: int) -> Iterator[Piece]:
-    """Yield an equal part without its middle if it is long; never leave out all of it."""
+def _join(pieces: list[Piece], further: Iterable[Piece]) -> list[Piece]:
+    """Append pieces that are not empty; join neighbours that are the same."""
+    for piece in further:
+        if pieces and piece.kind == pieces[-1].kind == _SAME:
+            pieces[-1] = replace(pieces[-1], text=pieces[-1].text + piece.text)
+        elif piece.text:
+            pieces.append(piece)
+    return pieces
+
+
+def _fold(text: str, before: int, behind: int) -> tuple[str, str, str] | None:
+    """Return the beginning, the folded middle and the end of an equal part, if it is long.
+
+    Never fold all of a text.
+    """
     spans = word_spans(text)
     if len(spans) <= _FOLDED or not (before or behind):
-        yield Piece(_SAME, text)
-        return
+        return None
     start = spans[before][0] if before else 0
     end = spans[len(spans) - behind][0] if behind else len(text)
-    n = len(spans) - before - behind
-    if start:
-        yield Piece(_SAME, text[:start])
-    yield Piece(_FOLD, f"[{n:,} words are the same] ")
-    if end < len(text):
-        yield Piece(_SAME, text[end:])
+    return text[:start], text[start:end], text[end:]
 
 
-def _marked(kind: str, text: str, part: DiffPart) -> Iterator[Piece]:
-    """Yield a piece, and unmarked the white space at its end."""
+def _alike(text: str) -> str:
+    """Say how long a folded text is: in lines, or in words if it has fewer than two."""
+    n_lines = 1 + text.strip().count("\n") + text.strip().count(SOFT_BREAK)
+    if n_lines > 1:
+        return f"… {n_lines:,} lines alike …"
+    return f"… {len(word_spans(text)):,} words alike …"
+
+
+def _marked(kind: str, text: str, part: DiffPart) -> list[Piece]:
+    """Return a piece, and unmarked the white space at its end."""
     line = {_MOVED_FROM: part.line2, _MOVED_TO: part.line1}.get(kind, 0)
     words = text.rstrip()
     space = text[len(words) :]
     if space and kind == _DEL:
         space = " "
-    yield Piece(kind, words or text, line)
+    pieces = [Piece(kind, words or text, line)]
     if words and space:
-        yield Piece(_SAME, space)
+        pieces.append(Piece(_SAME, space))
+    return pieces

@@ -24,12 +24,12 @@ from lshdb.pages import (
     Link,
     MeasuredPoint,
     Page,
-    bar_chart,
+    histogram,
     inline_assets,
     make_environment,
     s_curve_chart,
 )
-from lshdb.pages.text_markup import ShownText, show_texts
+from lshdb.pages.text_markup import SideBySide, side_by_side
 from lshdb.params.s_curve import s_curve
 from lshdb.report.cluster_cards import COMPARED, ShownCluster, show_clusters
 from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
@@ -126,7 +126,7 @@ class ShownPair:
     value: float
     is_within: bool
     bands: tuple[int, ...]
-    texts: tuple[ShownText, ShownText] | None
+    sides: SideBySide | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,6 @@ class Findings:
     pairs: list[ShownPair]
     buckets: BucketSizes | None
     caps: list[IndexStats]
-    bucket_chart: Any
     repeats: Repeats | None
     cluster: str | None
 
@@ -322,7 +321,6 @@ class _Report:
             pairs=pairs,
             buckets=buckets,
             caps=[] if buckets is None else self._caps(buckets.largest),
-            bucket_chart=None if buckets is None else _bucket_chart(buckets),
             repeats=repeats,
             cluster=options.cluster,
         )  # fmt: skip
@@ -381,12 +379,13 @@ class _Report:
                     value=self._params.curve.value(pair.level),
                     is_within=pair.level >= self._level,
                     bands=pair.bands,
-                    texts=show_texts(*bodies.values(), steps=self._params.normalisation)
+                    sides=side_by_side(*bodies.values(), steps=self._params.normalisation)
                     if bodies
                     else None,
                 )
             )
-            room -= sum(text.n_shown for text in shown[-1].texts or ())
+            shown_sides = shown[-1].sides
+            room -= 0 if shown_sides is None else shown_sides.n_shown
         return shown
 
     # Writing
@@ -545,14 +544,7 @@ def _points(measured: MeasuredRecall | None) -> list[MeasuredPoint]:
 
 
 def _spread_chart(spread: Spread, threshold: float) -> Any:
-    names = [f"{bin_.low:.3g}" for bin_ in spread.bins]
-    mark = next((place for place, bin_ in enumerate(spread.bins) if bin_.low >= threshold), None)
+    edges = [spread.bins[0].low, *(bin_.high for bin_ in spread.bins)]
     totals = [float(bin_.verified + bin_.false) for bin_ in spread.bins]
     false = [float(bin_.false) for bin_ in spread.bins]
-    return bar_chart(names, totals, false, mark=mark)
-
-
-def _bucket_chart(buckets: BucketSizes) -> Any:
-    return bar_chart(
-        [name for name, _, _ in buckets.sizes], [float(pairs) for _, _, pairs in buckets.sizes]
-    )
+    return histogram(edges, totals, false, mark=threshold)

@@ -11,9 +11,9 @@ from lshdb import __version__
 from lshdb.documents.document import Body
 from lshdb.errors import TextNotStoredError
 from lshdb.pages import Page, inline_assets, make_environment
-from lshdb.pages.text_markup import show_diff
+from lshdb.pages.text_markup import SideBySide, lay_side_by_side
 from lshdb.search.explain import explain_pair
-from lshdb.search.word_diff import TextDiff, diff_documents
+from lshdb.search.word_diff import diff_documents
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.store import Store
 
@@ -27,12 +27,12 @@ def pair_page(store: Store, family: Family, key1: str, key2: str | None, body: B
     """Return the page of a pair; see :meth:`lshdb.Index.explain_page`."""
     params = family.params
     explanation = explain_pair(store, family, key1, key2, body)
-    diff: TextDiff | None = None
+    sides: SideBySide | None = None
     if params.kind.body == "text":
         try:
-            diff = diff_documents(store, family, key1, key2, body)
+            sides = lay_side_by_side(diff_documents(store, family, key1, key2, body))
         except TextNotStoredError:
-            diff = None
+            sides = None
     unnamed = f"the {params.kind.body} given"
     page = Page(
         title=f"{key1} and {key2 or unnamed}",
@@ -47,8 +47,7 @@ def pair_page(store: Store, family: Family, key1: str, key2: str | None, body: B
         params=params,
         value=params.curve.value,
         names=(key1, key2 or unnamed),
-        diff=diff,
-        texts=None if diff is None else show_diff(diff),
+        sides=sides,
         most=MOST_SHINGLES,
     )
     return page_text + "\n"

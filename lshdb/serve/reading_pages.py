@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from lshdb import __version__
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
 from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
-from lshdb.pages.text_markup import ShownText, show_difference, show_pair, unchanged_text
+from lshdb.pages.text_markup import ShownText, show_difference, side_by_side, unchanged_text
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
 from lshdb.serve.request_bodies import form_text
 from lshdb.serve.workers import QuestionThreads
@@ -196,17 +196,16 @@ class ReadingPages:
         def question() -> Response:
             params = self._index.params
             explanation = self._index.explain(key1, key2, with_shingles=False)
-            diff = texts = None
+            sides = None
             if params.kind.body == "text":
                 left, right = self._text(key1), self._text(key2)
                 if left is not None and right is not None:
-                    diff, *texts = show_pair(
-                        left, right, steps=params.normalisation, longest=COMPARED
+                    sides = side_by_side(
+                        left, right, steps=params.normalisation, longest=COMPARED, keep_folds=True
                     )
             return self._page(
                 "", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
-                explanation=explanation, params=params, value=params.curve.value, diff=diff,
-                texts=texts,
+                explanation=explanation, params=params, value=params.curve.value, sides=sides,
             )  # fmt: skip
 
         return await self._workers.ask(question)

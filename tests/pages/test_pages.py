@@ -19,15 +19,26 @@ from lshdb.pages import (
     Link,
     MeasuredPoint,
     Page,
-    bar_chart,
+    heats,
+    histogram,
     inline_assets,
     make_environment,
+    range_bar,
     read_asset,
     s_curve_chart,
     served_assets,
     visible,
 )
-from lshdb.pages.environment import _own_text, as_json, moment, similarity, size, visible_lines
+from lshdb.pages.environment import (
+    _own_text,
+    as_json,
+    day,
+    moment,
+    similarity,
+    size,
+    text_parts,
+    unseen_in,
+)
 from lshdb.signatures.families import params_for
 
 HOSTILE = "\"><script>alert(1)</script>\u202e]]>'\x1b[31m"
@@ -124,7 +135,25 @@ def test_importing_the_room_does_not_import_jinja2() -> None:
 
 def test_filters() -> None:
     assert visible("a\u202eb\tc\nd\x1b") == "a⟨U+202E⟩b⇥c⏎d⟨U+001B⟩"
-    assert visible_lines("a\r\nb\tc\x00\u200b\ufffe") == "a\nb\tc⟨U+0000⟩⟨U+200B⟩⟨U+FFFE⟩"
+    parts = text_parts("a\r\nb\tc\x00\u200b\ufffe \u202ed line\x85next hy\xad\x85phen")
+    assert [(part.kind, part.text, part.name) for part in parts] == [
+        ("text", "a\nb\tc", ""),
+        ("unseen", "␀", "U+0000 control character"),
+        ("unseen", "◦", "U+200B zero width space"),
+        ("unseen", "◦", "U+FFFE no character"),
+        ("text", " ", ""),
+        ("unseen", "⇄", "U+202E right-to-left override"),
+        ("text", "d line", ""),
+        ("break", "\n", ""),
+        ("text", "next hy", ""),
+        ("unseen", "¬", "U+00AD soft hyphen"),
+        ("joint", "\n", ""),
+        ("text", "phen", ""),
+    ]
+    assert [part.text for part in unseen_in(["a\xad\n", "\x00\xad\r\n\x85"])] == ["␀", "¬"]
+    assert (day("2026-11-01"), day("2026-11-01 08:15"), day("batch 3")) == (
+        "1 Nov 2026", "1 Nov 2026", "batch 3",
+    )  # fmt: skip
     assert visible("\udcff") == "⟨U+DCFF⟩" and visible("Ünï שלום 漢") == "Ünï שלום 漢"
     assert as_json("\u202e\x00é") == '"\\u202e\\u0000\\u00e9"'
     assert [size(n_bytes) for n_bytes in (0, 1023, 1536, 2**40)] == [
@@ -136,7 +165,8 @@ def test_filters() -> None:
 
 def test_all_that_is_seen_as_control_is_what_the_parser_refuses() -> None:
     """Whatever the filter leaves is a character that HTML may hold."""
-    left = "".join(visible_lines(chr(code)) for code in (*range(0x3000), *range(0xD800, 0x10000)))
+    codes = (*range(0x3000), *range(0xD800, 0x10000))
+    left = "".join(part.text for code in codes for part in text_parts(chr(code)))
     parse(f"<!DOCTYPE html><title>a</title><p>{left.replace('<', '').replace('&', '')}</p>")
 
 
@@ -161,8 +191,8 @@ def test_a_curve_is_drawn_where_its_numbers_say() -> None:
     "values", [[], [0.0], [3.0, 7.0, 0.0], [0.5], [1e9, 2.0]], ids=lambda each: str(len(each))
 )
 def test_bars_have_the_heights_of_their_values(values: list[float]) -> None:
-    names = [f"<{number}>" for number in range(len(values))]
-    chart = bar_chart(names, values, [value / 4 for value in values], mark=0.5)
+    edges = [float(number) for number in range(len(values) + 1)]
+    chart = histogram(edges, values, [value / 4 for value in values], mark=0.5)
     frame = chart.frame
     for bar, value in zip(chart.bars, values, strict=True):
         top = (frame.bottom - frame.top) * value
@@ -171,7 +201,34 @@ def test_bars_have_the_heights_of_their_values(values: list[float]) -> None:
         assert drawn <= frame.bottom - frame.top + 0.1
         assert drawn >= 0.4 * top / highest - 0.2
         assert bar.second_height == pytest.approx(drawn / 4, abs=0.2)
-    template = "{% from 'charts.html' import bars %}{{ bars(c, 'b', 't', 'd', 'x', 'one', 'two') }}"
+    macro = "{% from 'charts.html' import histogram %}"
+    template = macro + "{{ histogram(c, 'b', 't', 'd', 'x', 'one', 'two') }}"
     text = make_environment().from_string(template).render(c=chart)
     tree = parse(f"<!DOCTYPE html><title>a</title>{text}")
     assert len(tree.findall(".//tbody/tr")) == len(values)
+
+
+def test_a_line_stands_at_its_value_and_ticks_at_the_edges_of_bars() -> None:
+    chart = histogram([0.0, 0.25, 0.5, 1.0], [3.0, 4.0, 5.0], mark=0.5)
+    frame = chart.frame
+    assert chart.mark == (frame.left + frame.right) / 2
+    assert chart.mark + 1 == chart.bars[2].x
+    assert [tick.text for tick in frame.x_ticks] == ["0", "0.25", "0.5", "1"]
+    assert frame.x_ticks[2].place == chart.mark
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold", "best", "places"),
+    [([0.5, 0.75, 1.0], 0.5, 1.0, (0.0, 1.0, 0.5)), ([0.0, 1.0, 2.0], 2.0, 0.0, (0.0, 1.0, 0.5)),
+     ([1.0], 0.5, 1.0, (0.98, 1.0, 1.0)), ([0.0], 0.0, 0.0, (0.0, 0.02, 0.0))],
+)  # fmt: skip
+def test_a_range_is_drawn_between_the_threshold_and_the_best(
+    values: list[float], threshold: float, best: float, places: tuple[float, ...]
+) -> None:
+    bar = range_bar(values, threshold=threshold, best=best)
+    assert (bar.start, bar.end, bar.middle) == places
+
+
+def test_heats_are_five_steps() -> None:
+    assert heats([0, 1, 50, 100]) == [0, 1, 3, 5]
+    assert heats([0, 1], highest=1) == [0, 3] and heats([]) == []

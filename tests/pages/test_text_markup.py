@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.pages import make_environment, text_markup
-from lshdb.pages.text_markup import LONGEST, Piece, ShownText, unchanged_text
+from lshdb.pages import text_markup
+from lshdb.pages.text_markup import LONGEST, Piece, ShownText, first_words, unchanged_text
 from lshdb.shingling.normalise import NORMALISATION
 
 WORDS = st.lists(
@@ -16,7 +16,24 @@ WORDS = st.lists(
 
 
 def show_texts(left: str, right: str) -> tuple[ShownText, ShownText]:
-    return text_markup.show_texts(left, right, steps=NORMALISATION)
+    """Both texts of all rows, one after the other."""
+    sides = text_markup.side_by_side(left, right, steps=NORMALISATION)
+    folds = [[Piece("fold", row.fold)] if row.fold else [] for row in sides.rows]
+    rows = list(zip(folds, sides.rows, strict=True))
+    return (
+        ShownText(
+            tuple(piece for fold, row in rows for piece in (*fold, *row.left)), sides.n_cut[0]
+        ),
+        ShownText(
+            tuple(
+                piece
+                for fold, row in rows
+                for piece in (*fold, *row.right)
+                if piece.kind not in ("del", "gap")
+            ),
+            sides.n_cut[1],
+        ),
+    )
 
 
 def show_difference(left: str, right: str) -> ShownText:
@@ -61,16 +78,47 @@ def test_long_texts_fold_to_what_differs() -> None:
     left, right = show_texts(" ".join([*same, "a", *same]), " ".join([*same, "b", *same]))
     kinds = [piece.kind for piece in right.pieces if piece.text != " "]
     assert kinds == ["fold", "same", "ins", "same", "fold"]
-    assert right.pieces[0].text == "[485 words are the same] "
+    assert right.pieces[0].text == "… 485 words alike …"
     assert right.n_shown < 400 and left.n_cut == right.n_cut == 0
 
 
-def test_a_text_that_may_scroll_is_reached_by_keyboard() -> None:
-    template = make_environment().from_string(
-        '{% from "texts.html" import text_of %}{{ text_of(text) }}'
-    )
-    assert "tabindex" not in template.render(text=unchanged_text("a short text"))
-    assert 'tabindex="0"' in template.render(text=unchanged_text("long " * 400))
+def test_a_fold_counts_lines_where_there_are_some() -> None:
+    lines = [" ".join(f"word{10 * line + n}" for n in range(10)) for line in range(30)]
+    left, right = "\n".join([*lines, "the OLD end"]), "\n".join([*lines, "the new end"])
+    sides = text_markup.side_by_side(left, right, steps=NORMALISATION, keep_folds=True)
+    assert [row.fold for row in sides.rows] == ["… 29 lines alike …", ""]
+    assert sides.has_breaks
+    (kept,) = sides.rows[0].left
+    assert kept.text.split() == " ".join(lines).split()[: len(kept.text.split())]
+    without = text_markup.side_by_side(left, right, steps=NORMALISATION)
+    assert without.rows[0].left == without.rows[0].right == ()
+
+
+SCANNED = """IN ALL CASES
+
+the party shall give notice to the opposite
+party, and file his answer to the suit in
+the office of the clerk.
+And no more."""
+CODE = """def answer(question: str) -> list[str]:
+    return [question for _ in range(len(it))]
+print(answer(SOMETHING_LONG_ENOUGH_TO_FLOW))"""
+
+
+@pytest.mark.parametrize(
+    ("text", "flowing"),
+    [(SCANNED, SCANNED.replace("opposite\n", "opposite\x85").replace("in\nthe", "in\x85the")),
+     (CODE, CODE), ("a\nb\nc", "a\nb\nc"), ("x" * 999 + "\ny", "x" * 999 + "\ny"),
+     ("- a point of many words in a long list\n- and a second one of the same length", None)],
+    ids=["scan", "code", "short", "long", "list"],
+)  # fmt: skip
+def test_only_the_ends_of_full_lines_of_prose_flow(text: str, flowing: str | None) -> None:
+    assert unchanged_text(text).pieces[0].text == (flowing or text)
+
+
+def test_first_words_end_with_a_word() -> None:
+    assert first_words("one  two\nthree four", 12) == "one two"
+    assert first_words("one", 12) == "one" and first_words("x" * 99, 12) == "x" * 12
 
 
 def test_a_megabyte_without_a_blank_is_cut() -> None:

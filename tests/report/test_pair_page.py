@@ -15,7 +15,21 @@ Make = Callable[..., Index]
 
 
 def texts_of(tree: Any) -> list[str]:
-    return ["".join(element.itertext()) for element in by_class(tree, "text")]
+    """The left and the right side, each with its folds; what is gone stands on both sides."""
+    sides = by_class(tree, "side")
+    folds = by_class(tree, "fold")
+    gone = {id(each) for side in sides for each in by_class(side, "gone")}
+
+    def text(element: Any) -> str:
+        return "" if id(element) in gone else element_text(element)
+
+    def element_text(element: Any) -> str:
+        parts = [element.text or ""]
+        for child in element:
+            parts += [text(child), child.tail or ""]
+        return "".join(parts)
+
+    return ["".join(map(text, sides[side::2])) for side in (0, 1)] + list(map(text, folds))
 
 
 @pytest.mark.fast
@@ -38,11 +52,12 @@ def test_what_differs_stands_side_by_side(make_index: Make) -> None:
     assert [element.get("title") for element in by_class(tree, "moved")] == [
         "moved, line 2 of the other text", "moved, line 1 of the other text",
     ]  # fmt: skip
-    left, right = texts_of(tree)
+    left, right, fold = texts_of(tree)
     assert left.startswith(f"moved, line 2 of the other text: {moved}")
-    assert "words are the same]" in left
+    assert "words alike" in fold
     assert right.endswith(moved)
-    summaries = [text_of(element) for element in tree.iter("summary")]
+    cards = [element for element in tree.iter("details") if element.get("class") == "card"]
+    summaries = [text_of(element.find("summary")) for element in cards]
     assert summaries == [
         f"{len(explanation.shared or ())} in both",
         f"{len(explanation.only1 or ())} only in old",

@@ -276,7 +276,8 @@ def test_hostile_documents_stay_text(tmp_path: Path) -> None:
         assert page.stat().st_size < 2_000_000
     raw = (tmp_path / "report.html").read_text()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in raw
-    assert "⟨U+202E⟩gnp.exe" in raw and "⟨U+001B⟩[31m" in raw
+    assert 'title="U+202E right-to-left override">⇄</span>gnp.exe' in raw
+    assert 'title="U+001B control character">␛</span>[31m' in raw
     assert "\u202e" not in raw and "\x1b" not in raw and "\x00" not in raw
 
 

@@ -21,3 +21,11 @@ const unfold = () => {
 };
 addEventListener("hashchange", unfold);
 unfold();
+// Texts flow; a switch shows the lines that they were stored with.
+for (const each of document.querySelectorAll("[data-breaks]")) each.hidden = false;
+addEventListener("click", (event) => {
+  if (!event.target.matches("[data-breaks]")) return;
+  const isAsItIs = document.body.classList.toggle("as-it-is");
+  const words = isAsItIs ? "Let the text flow" : "Show the original line breaks";
+  for (const each of document.querySelectorAll("[data-breaks]")) each.textContent = words;
+});
