@@ -96,6 +96,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.pair_columns import PairColumns as PairColumns
     from lshdb.search.pairs import PairSearch as PairSearch
     from lshdb.search.passages import Passage as Passage
+    from lshdb.search.passages import PassageColumns as PassageColumns
     from lshdb.search.passages import PassageSearch as PassageSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.query_blocks import HitColumns as HitColumns
@@ -164,7 +165,7 @@ _HOMES = {
     "search.measured_recall": "MeasuredRecall RecallSlice",
     "search.pair_columns": "Pair PairColumns",
     "search.pairs": "PairSearch",
-    "search.passages": "Passage PassageSearch",
+    "search.passages": "Passage PassageColumns PassageSearch",
     "search.query": "QueryAnswers",
     "search.query_blocks": "HitColumns",
     "search.sql": "SqlResult",

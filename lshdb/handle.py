@@ -19,7 +19,8 @@ import operator
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
@@ -385,7 +386,7 @@ class ColumnListing(Listing[_Item], Generic[_Item, _Block]):
 
         Yields
         ------
-        PairColumns, NeighborColumns or HitColumns
+        PairColumns, NeighborColumns, HitColumns or PassageColumns
             In the order of the loop.
 
         Raises
@@ -423,6 +424,30 @@ class ListingTable(Listing[_Item], ResultTable):
             return html_table(repr(self), names, [], note=str(error))
         note = f"the first {PREVIEW_ROWS}" if len(rows) > PREVIEW_ROWS else f"all {len(rows)}"
         return html_table(repr(self), names, rows[:PREVIEW_ROWS], note=note)
+
+
+class ColumnTable(ColumnListing[_Item, _Block], ListingTable[_Item]):
+    """A table whose rows are found as columns; items are made of them on demand."""
+
+    EACH: ClassVar[Callable[[Any], Iterator[Any]]]
+    """Yields the items of a block; ``values()`` of a block has the columns of its table."""
+
+    @abstractmethod
+    def _columns(self, store: Store, family: Family) -> Generator[_Block]:
+        """Yield the items of one state, in blocks that are not empty."""
+
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        blocks: Iterator[Any] = self.columns()
+        return self._fields(), (block.values() for block in blocks)
+
+    def _items(self, store: Store, family: Family) -> Iterator[_Item]:
+        """Yield the items of one state one by one."""
+        with closing(self._columns(store, family)) as blocks:
+            for block in blocks:
+                for item in type(self).EACH(block):
+                    yield item
+                    if store.is_closed or not store.process.is_this:
+                        store.require_open()  # as while_open does, without a call for each item
 
 
 def current_store(store: Store, family: Family) -> Store:

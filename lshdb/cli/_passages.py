@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lshdb.cli._cells import harmless
-from lshdb.cli._output import Column
+from lshdb.cli._output import Column, RowBlock
 
 if TYPE_CHECKING:
-    from lshdb import Passage
+    from lshdb import Passage, PassageSearch
 
-__all__ = ["passage_columns", "passage_rows", "refuse_options", "shown_passages"]
+__all__ = [
+    "passage_blocks",
+    "passage_columns",
+    "passage_rows",
+    "refuse_options",
+    "shown_passages",
+]
 
 _NUMBERS = ("start", "end", "words")
 _EXCERPT = 60
@@ -35,12 +42,15 @@ def passage_columns(*, with_text: bool, is_query: bool = False) -> tuple[Column,
 def passage_rows(passages: Iterable[Passage], *, with_text: bool) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a listing of passages."""
     for passage in passages:
-        texts = (passage.text1, passage.text2) if with_text else ()
-        yield (
-            passage.key1, passage.start1, passage.end1, passage.words1,
-            passage.key2, passage.start2, passage.end2, passage.words2,
-            passage.similarity, passage.method, *texts,
-        )  # fmt: skip
+        row = astuple(passage)
+        yield row if with_text else row[:-2]
+
+
+def passage_blocks(passages: PassageSearch, *, with_text: bool) -> Iterator[RowBlock]:
+    """Yield the rows of a listing of passages as columns."""
+    for block in passages.columns():
+        columns = block.values()
+        yield RowBlock(columns if with_text else columns[:-2], len(block))
 
 
 def shown_passages(passages: Iterable[Passage]) -> str:

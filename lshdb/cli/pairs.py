@@ -30,7 +30,7 @@ from lshdb.cli._options import (
     workers_option,
 )
 from lshdb.cli._output import Blocks, Column, note, print_listing
-from lshdb.cli._passages import passage_columns, passage_rows, refuse_options
+from lshdb.cli._passages import passage_blocks, passage_columns, refuse_options
 from lshdb.cli._words import (
     counted,
     loss_in_words,
@@ -201,7 +201,7 @@ def command(
             note_unfinished(index, since)
             n = print_listing(
                 passage_columns(with_text=with_text),
-                passage_rows(shared, with_text=with_text),
+                passage_blocks(shared, with_text=with_text),
                 output_format,
                 empty="no passages",
                 count=("passage", "passages"),

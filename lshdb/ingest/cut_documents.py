@@ -52,16 +52,28 @@ def windows_of(reader: RowReader, keys: Iterable[str]) -> dict[str, list[StoredD
     ------
     DamageError
     """
+    return {
+        key: [window for _, _, window in windows] for key, windows in _placed(reader, keys).items()
+    }
+
+
+_Placed = tuple[int, int, StoredDocument]
+"""First and last character (left out) of a window, and the window."""
+
+
+def _placed(reader: RowReader, keys: Iterable[str]) -> dict[str, list[_Placed]]:
+    """Return the windows of documents with their places, in order."""
     documents = dict.fromkeys(keys)
-    starts: dict[str, list[tuple[int, StoredDocument]]] = {}
+    placed: dict[str, dict[int, _Placed]] = {}
     for window in reader.documents_beginning(f"{key}#" for key in documents):
         place = parse_window_key(window.key)
         # The windows of a document "a#1-2" begin with "a#", too, and come once for each prefix.
         if place is not None and place.document in documents:
-            starts.setdefault(place.document, []).append((place.start, window))
+            places = placed.setdefault(place.document, {})
+            places[window.doc_id] = place.start, place.end, window
     return {
-        key: list(dict.fromkeys(window for _, window in sorted(windows, key=lambda pair: pair[0])))
-        for key, windows in starts.items()
+        key: sorted(windows.values(), key=lambda window: window[0])
+        for key, windows in placed.items()
     }
 
 
@@ -73,23 +85,22 @@ def whole_texts(reader: RowReader, keys: Iterable[str]) -> dict[str, str]:
     DamageError
         A window is missing, or not what was written.
     """
-    stored = windows_of(reader, keys)
-    every = [window.doc_id for windows in stored.values() for window in windows]
+    placed = _placed(reader, keys)
+    every = [window.doc_id for windows in placed.values() for _, _, window in windows]
     bodies = dict(reader.bodies_of_documents(every))
     texts: dict[str, str] = {}
-    for key, windows in stored.items():
+    for key, windows in placed.items():
         parts: list[str] = []
-        end = 0
-        for window in windows:
-            place = parse_window_key(window.key)
+        covered = 0
+        for start, end, window in windows:
             body = bodies.get(window.doc_id)
-            if place is None or place.start > end or not isinstance(body, str):
+            if start > covered or not isinstance(body, str):
                 raise DamageError(
-                    f"the window of {key!r} from character {end} on is missing",
+                    f"the window of {key!r} from character {covered} on is missing",
                     hint="run lshdb check, and add the document again",
                 )
-            parts.append(body[end - place.start :])
-            end = max(end, place.end)
+            parts.append(body[covered - start :])
+            covered = max(covered, end)
         texts[key] = "".join(parts)
     return texts
 

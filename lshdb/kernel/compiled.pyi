@@ -220,15 +220,7 @@ def lay_rows(
     columns: tuple[tuple[str | bytes | int | None, ...], ...],
 ) -> tuple[bytes, list[int]]: ...
 def row_checksums(columns: tuple[tuple[str | bytes | int | None, ...], ...]) -> list[int]: ...
+def cut_grams(text: str, way: int, k: int, hash_word: Callable[[str], int]) -> bytearray: ...
 def align_words(
-    starts1: Buffer,
-    ends1: Buffer,
-    grams1: Buffer,
-    starts2: Buffer,
-    ends2: Buffer,
-    grams2: Buffer,
-    is_same: bool,
-    areas: Buffer,
-    window: int,
-    k: int,
+    texts: list[bytearray], pairs: Buffer, areas: Buffer, window: int, k: int
 ) -> bytearray: ...

@@ -1,4 +1,4 @@
-/* Two texts as words -> the passages that they share (search/alignment.py has what is decided). */
+/* Texts as words -> the passages that pairs of them share (search/alignment.py has what is decided). */
 
 #include "passages.h"
 
@@ -25,12 +25,19 @@ typedef struct {
     int64_t score;  /* of the best chain that ends with it */
 } Run;
 
+/* Rows of four numbers: (first word, last, first in the second text, last), or areas in characters. */
+typedef struct {
+    int64_t *rows;
+    size_t n, room;
+} Rows;
+
 typedef struct {
     const WordText *text1, *text2;
     int is_same;
     size_t window, k;
     const Listener *listener;
     size_t steps;
+    Rows spans, grown, areas;
     /* The k-grams of a part of the second text: a table with open addressing. */
     size_t table_room;
     uint64_t *keys;
@@ -304,28 +311,38 @@ static int may_go_on(const Aligning *work, const Part *span, const Part *around)
            || (around->last2 - span->last2 < room && around->last2 < work->text2->n);
 }
 
-static int add_span(Spans *spans, const Part *span)
+/* Make room for one more row of `width` numbers. */
+static int grow(int64_t **rows, size_t n, size_t *room, size_t width)
 {
-    if (spans->n == spans->room) {
-        size_t room = spans->room + spans->room / 2 + 16, bytes;
-        int64_t *moved = NULL;
-        if (!__builtin_mul_overflow(room, 4 * sizeof *moved, &bytes))
-            moved = realloc(spans->words, bytes);
-        if (!moved)
-            return WORK_MEMORY;
-        spans->words = moved;
-        spans->room = room;
-    }
-    int64_t *words = spans->words + 4 * spans->n++;
-    words[0] = (int64_t)span->first1;
-    words[1] = (int64_t)span->last1;
-    words[2] = (int64_t)span->first2;
-    words[3] = (int64_t)span->last2;
+    if (n < *room)
+        return WORK_DONE;
+    size_t larger = *room + *room / 2 + 16, bytes;
+    int64_t *moved = NULL;
+    if (!__builtin_mul_overflow(larger, width * sizeof *moved, &bytes))
+        moved = realloc(*rows, bytes);
+    if (!moved)
+        return WORK_MEMORY;
+    *rows = moved;
+    *room = larger;
     return WORK_DONE;
 }
 
+static int add_row(Rows *rows, const int64_t *row)
+{
+    if (grow(&rows->rows, rows->n, &rows->room, 4))
+        return WORK_MEMORY;
+    memcpy(rows->rows + 4 * rows->n++, row, 4 * sizeof *row);
+    return WORK_DONE;
+}
+
+static int add_span(Rows *spans, const Part *span)
+{
+    return add_row(spans, (int64_t[]){(int64_t)span->first1, (int64_t)span->last1,
+                                      (int64_t)span->first2, (int64_t)span->last2});
+}
+
 /* Put the long chains of a part into `found`, or the best one if none is long; the best first. */
-static int find_chains(Aligning *work, const Part *around, Spans *found, int *goes_on)
+static int find_chains(Aligning *work, const Part *around, Rows *found, int *goes_on)
 {
     int undone = find_runs(work, around);
     if (!undone)
@@ -374,19 +391,19 @@ static int is_shared(int64_t first, int64_t last, int64_t first_known, int64_t l
 }
 
 /* Leave out those spans from `from` on that lie mostly in one of the earlier spans, in both texts. */
-static int drop_covered(Aligning *work, Spans *spans, size_t from)
+static int drop_covered(Aligning *work, Rows *spans, size_t from)
 {
     size_t kept = from;
     for (size_t i = from; i < spans->n; i++) {
-        const int64_t *span = spans->words + 4 * i;
+        const int64_t *span = spans->rows + 4 * i;
         int is_covered = 0;
         for (size_t j = 0; j < from && !is_covered; j++) {
-            const int64_t *known = spans->words + 4 * j;
+            const int64_t *known = spans->rows + 4 * j;
             is_covered = is_shared(span[0], span[1], known[0], known[1])
                          && is_shared(span[2], span[3], known[2], known[3]);
         }
         if (!is_covered)
-            memmove(spans->words + 4 * kept++, span, 4 * sizeof *span);
+            memmove(spans->rows + 4 * kept++, span, 4 * sizeof *span);
         if (take_steps(work, 1 + from))
             return WORK_STOPPED;
     }
@@ -420,7 +437,7 @@ static Part reach_out(const Aligning *work, const Part *near, size_t reach)
 }
 
 /* Find the passages around an area, and farther where one may go on. */
-static int align_area(Aligning *work, const int64_t *area, Spans *spans, int *is_all_known)
+static int align_area(Aligning *work, const int64_t *area, Rows *spans, int *is_all_known)
 {
     const WordText *text1 = work->text1, *text2 = work->text2;
     Part near = {
@@ -449,32 +466,106 @@ static int align_area(Aligning *work, const int64_t *area, Spans *spans, int *is
     }
 }
 
-static int compare_spans(const void *left, const void *right)
+static int compare_rows_of_four(const void *left, const void *right)
 {
-    const int64_t *words1 = left, *words2 = right;
+    const int64_t *numbers1 = left, *numbers2 = right;
     for (int i = 0; i < 4; i++)
-        if (words1[i] != words2[i])
-            return words1[i] < words2[i] ? -1 : 1;
+        if (numbers1[i] != numbers2[i])
+            return numbers1[i] < numbers2[i] ? -1 : 1;
     return 0;
 }
 
-int align_words(const WordText *text1, const WordText *text2, int is_same, const int64_t *areas,
-                size_t n_areas, size_t window, size_t k, Spans *spans, const Listener *listener)
+static void sort_rows(Rows *rows)
 {
-    Aligning work = {.text1 = text1,
-                     .text2 = text2,
-                     .is_same = is_same,
-                     .window = window,
-                     .k = k,
-                     .listener = listener};
-    int undone = WORK_DONE, is_all_known = 0;
-    for (size_t i = 0; i < n_areas && !undone; i++) {
-        undone = align_area(&work, areas + 4 * i, spans, &is_all_known);
+    if (rows->n > 1)
+        qsort(rows->rows, rows->n, 4 * sizeof *rows->rows, compare_rows_of_four);
+}
+
+/* Put the areas into work->areas, in order; those that overlap or touch in both texts are one. */
+static int merge_areas(Aligning *work, const int64_t *areas, size_t n_areas)
+{
+    Rows *sorted = &work->spans, *grown = &work->grown, *merged = &work->areas;
+    sorted->n = grown->n = merged->n = 0;
+    int undone = WORK_DONE;
+    for (size_t i = 0; i < n_areas && !undone; i++)
+        undone = add_row(sorted, areas + 4 * i);
+    sort_rows(sorted);
+    for (size_t i = 0; i < sorted->n && !undone; i++) {
+        int64_t *area = sorted->rows + 4 * i;
+        size_t kept = 0;
+        for (size_t j = 0; j < grown->n && !undone; j++) {
+            int64_t *other = grown->rows + 4 * j;
+            if (other[1] < area[0]) {
+                undone = add_row(merged, other);
+            } else if (other[2] <= area[3] && area[2] <= other[3]) {
+                area[0] = area[0] < other[0] ? area[0] : other[0];
+                area[1] = area[1] > other[1] ? area[1] : other[1];
+                area[2] = area[2] < other[2] ? area[2] : other[2];
+                area[3] = area[3] > other[3] ? area[3] : other[3];
+            } else {
+                memmove(grown->rows + 4 * kept++, other, 4 * sizeof *other);
+            }
+        }
+        size_t steps = 1 + grown->n;
+        grown->n = kept;
         if (!undone)
-            undone = take_steps(&work, 1);
+            undone = take_steps(work, steps);
+        if (!undone)
+            undone = add_row(grown, area);
     }
-    if (!undone && spans->n > 1)
-        qsort(spans->words, spans->n, 4 * sizeof *spans->words, compare_spans);
+    for (size_t j = 0; j < grown->n && !undone; j++)
+        undone = add_row(merged, grown->rows + 4 * j);
+    sort_rows(merged);
+    return undone;
+}
+
+/* Find the passages of two texts in all areas; they are in work->spans then, in order. */
+static int align_pair(Aligning *work, const int64_t *areas, size_t n_areas)
+{
+    int undone = merge_areas(work, areas, n_areas), is_all_known = 0;
+    work->spans.n = 0;
+    for (size_t i = 0; i < work->areas.n && !undone; i++) {
+        undone = align_area(work, work->areas.rows + 4 * i, &work->spans, &is_all_known);
+        if (!undone)
+            undone = take_steps(work, 1);
+    }
+    sort_rows(&work->spans);
+    return undone;
+}
+
+static int add_passage(Passages *passages, int64_t pair, const WordText *text1,
+                       const WordText *text2, const int64_t *span)
+{
+    if (grow(&passages->numbers, passages->n, &passages->room, PASSAGE_NUMBERS))
+        return WORK_MEMORY;
+    int64_t *numbers = passages->numbers + PASSAGE_NUMBERS * passages->n++;
+    numbers[0] = pair;
+    memcpy(numbers + 1, span, 4 * sizeof *span);
+    numbers[5] = text1->starts[span[0]];
+    numbers[6] = text1->ends[span[1] - 1];
+    numbers[7] = text2->starts[span[2]];
+    numbers[8] = text2->ends[span[3] - 1];
+    return WORK_DONE;
+}
+
+int align_words(const WordText *texts, const int64_t *pairs, size_t n_pairs, const int64_t *areas,
+                size_t window, size_t k, Passages *passages, const Listener *listener)
+{
+    Aligning work = {.window = window, .k = k, .listener = listener};
+    int undone = WORK_DONE;
+    for (size_t i = 0; i < n_pairs && !undone; i++) {
+        const int64_t *pair = pairs + 4 * i;
+        work.text1 = texts + pair[0];
+        work.text2 = texts + pair[1];
+        work.is_same = pair[0] == pair[1];
+        undone = align_pair(&work, areas + 4 * pair[2], (size_t)pair[3]);
+        for (size_t j = 0; j < work.spans.n && !undone; j++)
+            undone =
+                add_passage(passages, (int64_t)i, work.text1, work.text2, work.spans.rows + 4 * j);
+    }
+    free(work.spans.rows);
+    free(work.grown.rows);
+    free(work.areas.rows);
     free(work.keys);
     free(work.heads);
     free(work.counts);

@@ -9,7 +9,7 @@ one (``use_level``, ``use_pieces``, ``hear_with``) has nothing to steer here.
 from lshdb.kernel.reference_blocks import find_agreeing
 from lshdb.kernel.reference_orders import find_keys, group_keys, pack_cells, sort_orders
 from lshdb.kernel.reference_pages import lay_rows, row_checksums
-from lshdb.kernel.reference_passages import align_words
+from lshdb.kernel.reference_passages import align_words, cut_grams
 from lshdb.kernel.reference_rows import (
     agreeing_pairs,
     bucket_keys,
@@ -52,6 +52,7 @@ __all__ = [
     "compare_texts",
     "count_common",
     "count_in_rows",
+    "cut_grams",
     "find_agreeing",
     "find_keys",
     "find_sharing",

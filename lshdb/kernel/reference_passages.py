@@ -1,12 +1,15 @@
-"""The reference of the kernel's function on the words of two texts."""
+"""The reference of the kernel's functions on texts as words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import mmh3
 import numpy as np
 from numpy.typing import NDArray
+
+from lshdb.shingling import cut_words
 
 Ids = NDArray[np.int64]
 Runs = list[tuple[int, int, int]]
@@ -28,30 +31,86 @@ class _Span(NamedTuple):
     last2: int
 
 
-def align_words(
-    starts1: Any, ends1: Any, grams1: Any, starts2: Any, ends2: Any, grams2: Any, is_same: bool,
-    areas: Any, window: int, k: int,
-) -> bytearray:  # fmt: skip
-    """Return the passages that two texts share in some areas."""
+class Area(NamedTuple):
+    """Characters of two texts between which passages are looked for; ends are left out."""
+
+    start1: int
+    end1: int
+    start2: int
+    end2: int
+
+
+def cut_grams(text: str, way: int, k: int, hash_word: Callable[[str], int]) -> bytearray:
+    """Cut a text into words, and hash each k of them."""
+    if way not in (-1, 0, 1) or k < 1:
+        raise ValueError("way or k is out of range")
+    words, starts, ends = cut_words(text)
+
+    def hashed(word: str) -> int:
+        if way < 0 or not word.isascii():
+            return hash_word(word)
+        number: int = mmh3.hash64((word.lower() if way else word).encode(), signed=False)[0]
+        return number
+
+    hashes = np.fromiter(map(hashed, words), np.uint64, len(words))
+    grams = np.zeros(len(words), dtype=np.uint64)
+    n_grams = max(len(words) - k + 1, 0)
+    for place in range(k if n_grams else 0):
+        grams[:n_grams] *= np.uint64(0x9E3779B97F4A7C15)
+        grams[:n_grams] += hashes[place : place + n_grams]
+    return bytearray(b"".join(column.tobytes() for column in (starts, ends, grams)))
+
+
+def align_words(texts: list[Any], pairs: Any, areas: Any, window: int, k: int) -> bytearray:
+    """Return the passages that pairs of texts share in some areas."""
     if window < 1 or k < 1:
         raise ValueError("window or k is out of range")
-    texts = tuple(
-        (np.frombuffer(starts, np.int64), np.frombuffer(ends, np.int64))
-        for starts, ends in ((starts1, ends1), (starts2, ends2))
-    )
-    grams = np.frombuffer(grams1, np.uint64), np.frombuffer(grams2, np.uint64)
-    aligner = _Aligner((len(texts[0][0]), len(texts[1][0])), grams, is_same, window, k)
-    spans: list[_Span] = []
-    for area in np.frombuffer(areas, np.int64).reshape(-1, 4).tolist():
-        near = _Span(*_places(*texts[0], *area[:2]), *_places(*texts[1], *area[2:]))
-        spans += [span for span in aligner.near(near) if not _is_covered(span, spans)]
-    return bytearray(np.array(sorted(spans), dtype=np.int64).tobytes())
+    numbers = [np.frombuffer(text, np.int64).reshape(3, -1) for text in texts]
+    all_areas = [Area(*row) for row in np.frombuffer(areas, np.int64).reshape(-1, 4).tolist()]
+    passages: list[tuple[int, ...]] = []
+    for number, pair in enumerate(np.frombuffer(pairs, np.int64).reshape(-1, 4).tolist()):
+        first, second, first_area, n_areas = pair
+        text1, text2 = numbers[first], numbers[second]
+        aligner = _Aligner(text1, text2, first == second, window, k)
+        spans: list[_Span] = []
+        for area in merge_areas(all_areas[first_area : first_area + n_areas]):
+            near = _Span(
+                *_places(text1, area.start1, area.end1), *_places(text2, area.start2, area.end2)
+            )
+            spans += [span for span in aligner.near(near) if not _is_covered(span, spans)]
+        for span in sorted(spans):
+            first1, last1, first2, last2 = span
+            ends = text1[0, first1], text1[1, last1 - 1], text2[0, first2], text2[1, last2 - 1]
+            passages.append((number, *span, *map(int, ends)))
+    return bytearray(np.array(passages, dtype=np.int64).tobytes())
 
 
-def _places(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
+def merge_areas(areas: Iterable[Area]) -> list[Area]:
+    """Join areas that overlap or touch in both texts, as the windows of one passage do."""
+    merged: list[Area] = []
+    grown: list[Area] = []
+    for area in sorted(areas):
+        still: list[Area] = []
+        for other in grown:
+            if other.end1 < area.start1:
+                merged.append(other)
+            elif other.start2 <= area.end2 and area.start2 <= other.end2:
+                area = Area(
+                    min(area.start1, other.start1),
+                    max(area.end1, other.end1),
+                    min(area.start2, other.start2),
+                    max(area.end2, other.end2),
+                )
+            else:
+                still.append(other)
+        grown = [*still, area]
+    return sorted(merged + grown)
+
+
+def _places(text: Ids, start: int, end: int) -> tuple[int, int]:
     """Return the first word that ends after one character, and that begins from another on."""
-    first = int(np.searchsorted(ends, start, side="right"))
-    return first, int(np.searchsorted(starts, end, side="left"))
+    first = int(np.searchsorted(text[1], start, side="right"))
+    return first, int(np.searchsorted(text[0], end, side="left"))
 
 
 class _Aligner:
@@ -59,14 +118,16 @@ class _Aligner:
 
     def __init__(
         self,
-        sizes: tuple[int, int],
-        grams: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+        text1: Ids,
+        text2: Ids,
         is_same: bool,
         window: int,
         k: int,
     ) -> None:
-        self._whole = _Span(0, sizes[0], 0, sizes[1])
-        self._grams, self._is_same = grams, is_same
+        n1, n2 = text1.shape[1], text2.shape[1]
+        self._whole = _Span(0, n1, 0, n2)
+        self._grams = text1[2, : max(n1 - k + 1, 0)], text2[2, : max(n2 - k + 1, 0)]
+        self._is_same = is_same
         self._window, self._k = window, k
 
     def near(self, near: _Span) -> list[_Span]:

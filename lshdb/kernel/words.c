@@ -91,6 +91,12 @@ static const uint32_t mark_ranges[][2] = {
     {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}, {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6}, {0x1E6EE,
     0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1E8D0, 0x1E8D6}, {0x1E944, 0x1E94A}, {0xE0100, 0xE01EF},
 };
+static const uint32_t ignorable_ranges[][2] = {
+    {0x00AD, 0x00AD}, {0x034F, 0x034F}, {0x061C, 0x061C}, {0x115F, 0x1160}, {0x17B4, 0x17B5},
+    {0x180B, 0x180F}, {0x200B, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x206F}, {0x3164, 0x3164},
+    {0xFE00, 0xFE0F}, {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3},
+    {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
 /* clang-format on */
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -128,6 +134,42 @@ void fill_classes(void)
 {
     for (uint32_t point = 0; point < sizeof classes; point++)
         classes[point] = classify(point);
+}
+
+/* The class of a code point in a text that is not normalised: one that normalising takes out cuts no word. */
+static inline uint8_t raw_class(uint32_t point)
+{
+    if (point < 0x80)
+        return classes[point];
+    if (is_in(ignorable_ranges, LENGTH(ignorable_ranges), point))
+        return CLASS_MARK;
+    return point < sizeof classes ? classes[point] : classify(point);
+}
+
+static inline uint32_t read_point(const Text *text, size_t i)
+{
+    return PyUnicode_READ(text->width, text->points, i);
+}
+
+int find_word(const Text *text, size_t *start, size_t *at)
+{
+    size_t i = *at;
+    uint8_t first = CLASS_NONE;
+    for (; i < text->length; i++) {
+        first = raw_class(read_point(text, i));
+        if (first == CLASS_WORD || first == CLASS_SINGLE)
+            break;
+    }
+    if (i == text->length)
+        return 0;
+    *start = i++;
+    for (; i < text->length; i++) {
+        uint8_t class = raw_class(read_point(text, i));
+        if (class != CLASS_MARK && (class != CLASS_WORD || first == CLASS_SINGLE))
+            break;
+    }
+    *at = i;
+    return 1;
 }
 
 /* The code point of a character of `width` bytes, 2 to 4. */

@@ -7,6 +7,10 @@
 #include <stdint.h>
 
 #include "machine.h"
+#include "texts.h"
+
+/* Find the first word from *at on in a text that is not normalised; *at is its end then. 0 if there is none. */
+int find_word(const Text *text, size_t *start, size_t *at);
 
 int is_blank(const uint8_t *text, size_t length);
 

@@ -8,9 +8,7 @@ takes the same memory however many copies there are.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Protocol
@@ -19,11 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.handle import ColumnListing, ListingTable
-from lshdb.result_tables import Columns
-from lshdb.signatures.family import Family
+from lshdb.handle import ColumnTable
 from lshdb.storage.transactions.index_state import IndexState
-from lshdb.storage.transactions.store import Store
 
 __all__ = [
     "LINES",
@@ -125,26 +120,11 @@ class PairColumns:
         )
 
 
-class PairListing(ColumnListing[Pair, PairColumns], ListingTable[Pair]):
+class PairListing(ColumnTable[Pair, PairColumns]):
     """Pairs as they are found, one by one or as columns."""
 
     ITEM = Pair
-
-    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
-        return self._fields(), (block.values() for block in self.columns())
-
-    @abstractmethod
-    def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
-        """Yield the pairs of one state, in blocks that are not empty."""
-
-    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
-        """Yield the pairs of one state one by one."""
-        with closing(self._columns(store, family)) as blocks:
-            for block in blocks:
-                for pair in block.pairs():
-                    yield pair
-                    if store.is_closed or not store.process.is_this:
-                        store.require_open()  # as while_open does, without a call for each pair
+    EACH = PairColumns.pairs
 
 
 class SignaturePairs(Protocol):

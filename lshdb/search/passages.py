@@ -12,21 +12,23 @@ only if the two do not overlap: then the document repeats itself.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_flag, check_key, check_whole
+from lshdb.arrays import distinct
 from lshdb.errors import DamageError, InputError, ParameterError, no_document
-from lshdb.handle import Handle, ListingTable
+from lshdb.handle import ColumnTable, Handle
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
-from lshdb.search.alignment import AlignedText, Aligner, Area, Span, merge_blocks
+from lshdb.search.alignment import AlignedText, Aligner
 from lshdb.search.candidates import LeftOut
+from lshdb.search.pair_columns import LINES
 from lshdb.search.pairs import find_pairs
 from lshdb.search.query import QueryOptions
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -39,11 +41,15 @@ from lshdb.threads import choose_workers
 
 __all__ = [
     "Passage",
+    "PassageColumns",
     "PassageSearch",
     "explain_passages",
     "query_passages",
     "require_passages",
 ]
+
+
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +99,54 @@ def require_passages(params: IndexParams, path: object) -> tuple[int, int]:
     return params.window
 
 
+@dataclass(frozen=True, slots=True)
+class PassageColumns:
+    """Some passages as columns: place i of each list is of one passage.
+
+    Attributes
+    ----------
+    keys1, starts1, ends1, words1, keys2, starts2, ends2, words2, similarities : list
+        What a :class:`Passage` says.
+    texts1, texts2 : list of str, or None
+        The passages, where they were asked for.
+    method : {"exact"}
+    """
+
+    keys1: list[str]
+    starts1: list[int]
+    ends1: list[int]
+    words1: list[int]
+    keys2: list[str]
+    starts2: list[int]
+    ends2: list[int]
+    words2: list[int]
+    similarities: list[float]
+    texts1: list[str] | None = None
+    texts2: list[str] | None = None
+    method: str = "exact"
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return len(self.keys1)
+
+    def passages(self) -> Iterator[Passage]:
+        """Yield the passages one by one."""
+        return map(Passage, *self.values())
+
+    def values(self) -> list[Sequence[Any]]:
+        """Return the columns of a table of the passages, in the order of the fields of one."""
+        none = [None] * len(self)
+        return [
+            self.keys1, self.starts1, self.ends1, self.words1,
+            self.keys2, self.starts2, self.ends2, self.words2,
+            self.similarities, [self.method] * len(self), self.texts1 or none, self.texts2 or none,
+        ]  # fmt: skip
+
+
 _MOST_WORDS = 16_000_000
-"""Words of texts that are kept for the next pairs of documents; some 40 bytes each."""
+"""Words of texts that are kept for the next pairs of documents; some 30 bytes each."""
 _MOST_CHARACTERS = 2**20
-"""Characters of passages whose similarities are computed together, or those of two documents."""
+"""Characters of passages whose similarities are computed together, or those of one passage."""
 _PAIRS_A_READ = 32
 """Pairs of documents whose texts are read by one statement."""
 
@@ -109,23 +159,22 @@ class _WordsOfTexts:
         self._known: OrderedDict[str, AlignedText] = OrderedDict()
         self._size = 0
 
-    def load(self, keys: Iterable[str]) -> dict[str, AlignedText]:
-        """Return the texts of documents; one that is not in the index is absent."""
-        unique_keys = list(dict.fromkeys(keys))
-        missing = [key for key in unique_keys if key not in self._known]
+    def load(self, keys: Sequence[str]) -> list[AlignedText]:
+        """Return the texts of distinct documents, which are in the index."""
+        missing = [key for key in keys if key not in self._known]
         for key, text in whole_texts(self._snapshot, missing).items():
             words = self._known[key] = self._aligner.words(text)
-            self._size += len(words.starts)
-        texts = {key: self._known[key] for key in unique_keys if key in self._known}
-        for key in texts:
+            self._size += len(words)
+        texts = [self._known[key] for key in keys]
+        for key in keys:
             self._known.move_to_end(key)
         while self._size > _MOST_WORDS and len(self._known) > len(texts):
             _, gone = self._known.popitem(last=False)
-            self._size -= len(gone.starts)
+            self._size -= len(gone)
         return texts
 
 
-class PassageSearch(ListingTable[Passage]):
+class PassageSearch(ColumnTable[Passage, PassageColumns]):
     """Passages that recur, as they are found: documents in order of key, passages of their text.
 
     Attributes
@@ -135,6 +184,7 @@ class PassageSearch(ListingTable[Passage]):
     """
 
     ITEM = Passage
+    EACH = PassageColumns.passages
 
     def __init__(
         self,
@@ -164,24 +214,25 @@ class PassageSearch(ListingTable[Passage]):
         self._memory, self._workers = memory, choose_workers(workers)
         self.left_out = LeftOut(self._most)
 
-    def _items(self, store: Store, family: Family) -> Iterator[Passage]:
+    def _columns(self, store: Store, family: Family) -> Generator[PassageColumns]:
         """Yield the passages of one state."""
         self.newest_batch, self.left_out = None, LeftOut(self._most)
         room = self._limit
         with store.reading() as snapshot:
             keys, pairs = self._window_pairs(snapshot, store, family)
-            grouped = _by_documents(keys, pairs)
-            for passage in _aligned(snapshot, family, grouped, with_text=self._with_text):
-                yield passage
+            found = _aligned(snapshot, family, _by_documents(keys, pairs), most=room)
+            for block in found:
+                yield block.columns(family, with_text=self._with_text)
                 store.require_open()
-                room = None if room is None else room - 1
-                if room == 0:
-                    return
+                if room is not None:
+                    room -= len(block)
+                    if not room:
+                        return
             self.newest_batch = snapshot.newest_batch()
 
     def _window_pairs(
         self, snapshot: Snapshot, store: Store, family: Family
-    ) -> tuple[list[str], NDArray[np.int64]]:
+    ) -> tuple[list[str], Ids]:
         """Return documents, and similar windows: (document, start, end) of one and the other."""
         window_pairs = find_pairs(
             snapshot,
@@ -195,57 +246,75 @@ class PassageSearch(ListingTable[Passage]):
             workers=self._workers,
         )
         windows = _WindowNumbers()
-        blocks = [np.zeros((0, 6), dtype=np.int64)]
+        blocks = [np.zeros((0, 2), dtype=np.int64)]
         with closing(window_pairs):
             for block in window_pairs:
-                rows = [
-                    windows.of(key1) + windows.of(key2)
-                    for key1, key2 in zip(block.keys1, block.keys2, strict=True)
-                ]
-                blocks.append(_apart(np.array(rows, dtype=np.int64)))
+                numbers = [[*map(windows.__getitem__, keys)] for keys in (block.keys1, block.keys2)]
+                blocks.append(np.array(numbers, dtype=np.int64).T)
                 store.require_open()
-        return windows.documents(), np.concatenate(blocks)
+        places = np.array(windows.places, dtype=np.int64).reshape(-1, 3)
+        pairs = places[np.concatenate(blocks)].reshape(-1, 6)
+        return list(windows.documents), _apart(pairs)
 
 
-class _WindowNumbers:
-    """Documents by number, so that a pair of windows is six numbers."""
+class _WindowNumbers(dict[str, int]):
+    """Keys of windows to numbers, in the order in which they are first asked for."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._known: dict[str, tuple[int, int, int]] = {}
+        super().__init__()
+        self.documents: dict[str, int] = {}
+        self.places: list[tuple[int, int, int]] = []
 
-    def of(self, key: str) -> tuple[int, int, int]:
-        """Return the number of a window's document, and its first and last character."""
-        known_number = self._known.get(key)
-        if known_number is None:
-            place = parse_window_key(key)
-            if place is None:
-                raise DamageError(
-                    f"the key {key!r} is not that of a window", hint="run lshdb check"
-                )
-            number = self._numbers.setdefault(place.document, len(self._numbers))
-            known_number = self._known[key] = (number, place.start, place.end)
-        return known_number
-
-    def documents(self) -> list[str]:
-        """Return the keys of the documents by number."""
-        return list(self._numbers)
+    def __missing__(self, key: str) -> int:
+        place = parse_window_key(key)
+        if place is None:
+            raise DamageError(f"the key {key!r} is not that of a window", hint="run lshdb check")
+        document = self.documents.setdefault(place.document, len(self.documents))
+        self.places.append((document, place.start, place.end))
+        number = self[key] = len(self)
+        return number
 
 
-def _apart(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def _apart(pairs: Ids) -> Ids:
     """Leave out pairs of windows of one document that overlap."""
     document1, start1, end1, document2, start2, end2 = pairs.T
     overlap = (document1 == document2) & (start1 < end2) & (start2 < end1)
-    separate: NDArray[np.int64] = pairs[~overlap]
+    separate: Ids = pairs[~overlap]
     return separate
 
 
-Group = tuple[str, str, list[Area]]
-"""Two documents, and where windows of them are similar."""
+@dataclass(frozen=True, slots=True)
+class _SimilarAreas:
+    """Where windows of pairs of documents are similar.
+
+    Attributes
+    ----------
+    keys : list of str
+        Documents.
+    pairs : ndarray of int64, shape (n, 4)
+        The numbers of two documents, the first of their areas and how many they have.
+    areas : ndarray of int64, shape (m, 4)
+        First and last character (left out) in the first document and in the second.
+    """
+
+    keys: list[str]
+    pairs: Ids
+    areas: Ids
+
+    @classmethod
+    def of(cls, keys: list[str], rows: Ids) -> _SimilarAreas:
+        """Gather rows (document, start, end) of one and the other, in order of documents."""
+        documents = rows[:, [0, 3]]
+        is_first = np.ones(len(rows), dtype=np.bool_)
+        is_first[1:] = (documents[1:] != documents[:-1]).any(axis=1)
+        firsts = np.flatnonzero(is_first)
+        counts = np.diff(firsts, append=len(rows))
+        pairs = np.column_stack([documents[firsts], firsts, counts])
+        return cls(keys, pairs, rows[:, [1, 2, 4, 5]])
 
 
-def _by_documents(keys: Sequence[str], pairs: NDArray[np.int64]) -> Iterator[Group]:
-    """Yield pairs of documents in order of their keys, with the blocks of their windows."""
+def _by_documents(keys: list[str], pairs: Ids) -> _SimilarAreas:
+    """Put similar windows in the order of the keys of their documents."""
     ranks = np.empty(len(keys), dtype=np.int64)
     ordered = sorted(range(len(keys)), key=keys.__getitem__)
     ranks[ordered] = np.arange(len(keys))
@@ -257,78 +326,88 @@ def _by_documents(keys: Sequence[str], pairs: NDArray[np.int64]) -> Iterator[Gro
     windows1[turned], windows2[turned] = windows2[turned], windows1[turned]
     order = np.lexsort((windows2[:, 1], windows1[:, 1], windows2[:, 0], windows1[:, 0]))
     rows = np.hstack([windows1, windows2])[order]
-    bounds = np.flatnonzero(np.any(np.diff(rows[:, [0, 3]], axis=0) != 0, axis=1)) + 1
-    for part in np.split(rows, bounds) if len(rows) else ():
-        names = keys[ordered[part[0, 0]]], keys[ordered[part[0, 3]]]
-        yield *names, [Area(*row) for row in part[:, [1, 2, 4, 5]].tolist()]
+    return _SimilarAreas.of([keys[place] for place in ordered], rows)
+
+
+Side = tuple[str, str]
+"""The key of a document and its text."""
+
+
+class _PassageBlock:
+    """Passages whose similarities are computed together."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, int, int, int, str, int, int, int]] = []
+        self._texts: list[str] = []
+        self.n_characters = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, side1: Side, side2: Side, span: Sequence[int]) -> None:
+        """Add what :meth:`Aligner.align` says of a passage of two documents."""
+        _, first1, last1, first2, last2, start1, end1, start2, end2 = span
+        (key1, text1), (key2, text2) = side1, side2
+        self._rows.append(
+            (key1, start1, end1, last1 - first1, key2, start2, end2, last2 - first2)
+        )  # fmt: skip
+        self._texts += text1[start1:end1], text2[start2:end2]
+        self.n_characters += end1 - start1
+
+    def columns(self, family: Family, *, with_text: bool) -> PassageColumns:
+        """Return the passages with their similarities; each text is shingled once."""
+        texts = self._texts[::2], self._texts[1::2]
+        numbers: dict[str, int] = {}
+        places = np.array(
+            [[numbers.setdefault(text, len(numbers)) for text in side] for side in texts],
+            dtype=np.int64,
+        )
+        points = family.gather(family.contents(list(numbers)))
+        similarities = family.levels_among(points, places[0], points, places[1])
+        columns: list[Any] = [*map(list, zip(*self._rows, strict=True))]
+        columns += [similarities.tolist(), *(texts if with_text else ())]
+        return PassageColumns(*columns)
 
 
 def _aligned(
     snapshot: Snapshot,
     family: Family,
-    groups: Iterator[Group],
+    similar: _SimilarAreas,
     *,
-    with_text: bool,
-    query: tuple[str, AlignedText] | None = None,
-) -> Iterator[Passage]:
-    """Yield the passages of pairs of documents, or of a query and documents."""
+    most: int | None = None,
+    query: AlignedText | None = None,
+) -> Iterator[_PassageBlock]:
+    """Yield the first passages of pairs of documents, or of a query and documents.
+
+    A query is the first of the documents, and of each of the pairs.
+    """
     aligner = Aligner(family.params)
-    texts = _WordsOfTexts(snapshot, aligner)
-    numbered = enumerate(groups)
-    for _, chunk in groupby(numbered, key=lambda item: item[0] // _PAIRS_A_READ):
-        pairs_read = [group for _, group in chunk]
-        named = {key for key1, key2, _ in pairs_read for key in (key1, key2)}
-        if query is not None:
-            named.discard(query[0])
-        words = texts.load(sorted(named))
-        if query is not None:
-            words[query[0]] = query[1]
-        aligned: list[_AlignedSpan] = []
-        n_characters = 0
-        for key1, key2, blocks in pairs_read:
-            side1, side2 = (key1, words[key1]), (key2, words[key2])
-            for span in aligner.align(side1[1], side2[1], merge_blocks(blocks)):
-                aligned.append((side1, side2, span))
-                start, end = side1[1].characters(span.first1, span.last1)
-                n_characters += end - start
-            if n_characters > _MOST_CHARACTERS:
-                yield from _passages(family, aligned, with_text=with_text)
-                aligned, n_characters = [], 0
-        yield from _passages(family, aligned, with_text=with_text)
-
-
-_AlignedSpan = tuple[tuple[str, AlignedText], tuple[str, AlignedText], Span]
-"""Two documents, each with its key, and where they share a passage."""
-
-
-def _passages(
-    family: Family, aligned: Sequence[_AlignedSpan], *, with_text: bool
-) -> Iterator[Passage]:
-    """Yield passages with their similarities, which are computed together."""
-    places = [
-        (*words1.characters(first1, last1), *words2.characters(first2, last2))
-        for (_, words1), (_, words2), (first1, last1, first2, last2) in aligned
-    ]
-    texts = [
-        text
-        for ((_, words1), (_, words2), _), (start1, end1, start2, end2) in zip(
-            aligned, places, strict=True
+    known = _WordsOfTexts(snapshot, aligner)
+    block = _PassageBlock()
+    queries = [] if query is None else [query]
+    for start in range(0, len(similar.pairs), _PAIRS_A_READ):
+        pairs = similar.pairs[start : start + _PAIRS_A_READ]
+        documents = distinct(pairs[:, :2].ravel())
+        keys = [similar.keys[document] for document in documents.tolist()]
+        texts = queries + known.load(keys[len(queries) :])
+        sides = [(key, text.text) for key, text in zip(keys, texts, strict=True)]
+        numbers = np.searchsorted(documents, pairs[:, :2])
+        first_area, n_areas = pairs[0, 2], pairs[:, 3].sum()
+        spans = aligner.align(
+            texts,
+            np.column_stack([numbers, pairs[:, 2] - first_area, pairs[:, 3]]),
+            similar.areas[first_area : first_area + n_areas],
         )
-        for text in (words1.text[start1:end1], words2.text[start2:end2])
-    ]
-    points = family.gather(family.contents(texts))
-    numbers = np.arange(len(aligned))
-    similarities = family.levels_among(points, 2 * numbers, points, 2 * numbers + 1)
-    for number, similarity in enumerate(similarities.tolist()):
-        (key1, _), (key2, _), (first1, last1, first2, last2) = aligned[number]
-        start1, end1, start2, end2 = places[number]
-        yield Passage(
-            key1, start1, end1, last1 - first1,
-            key2, start2, end2, last2 - first2,
-            similarity,
-            "exact",
-            *(texts[2 * number : 2 * number + 2] if with_text else (None, None)),
-        )  # fmt: skip
+        of_pair = [(sides[first], sides[second]) for first, second in numbers.tolist()]
+        for span in spans.tolist():
+            side1, side2 = of_pair[span[0]]
+            block.put(side1, side2, span)
+            if block.n_characters > _MOST_CHARACTERS or len(block) in (most, LINES):
+                yield block
+                most = None if most is None else most - len(block)
+                block = _PassageBlock()
+    if len(block):
+        yield block
 
 
 QUERY_KEY = "text"
@@ -360,24 +439,30 @@ def query_passages(
         reason = family.refusal(text)
         if reason is not None:
             raise InputError(f"the text cannot be used as a query: {reason}")
-        own = QUERY_KEY if key is None else key
         cuts = cut_windows(text, *window)
         windows = ((str(number), text[start:end]) for number, (start, end) in enumerate(cuts))
-        blocks_of: dict[str, list[Area]] = {}
+        areas_of: dict[str, list[tuple[int, ...]]] = {}
         for number, hits in request.answers(snapshot, family, windows, workers=workers):
             for hit in hits:
                 place = parse_window_key(hit.key)
                 if place is not None and place.document != key:
-                    blocks = blocks_of.setdefault(place.document, [])
-                    blocks.append(Area(*cuts[int(number)], place.start, place.end))
-        # The query is told from a document of its key by a name that no document has.
-        name = "\0"
-        groups = ((name, document, blocks_of[document]) for document in sorted(blocks_of))
+                    area = (*cuts[int(number)], place.start, place.end)
+                    areas_of.setdefault(place.document, []).append(area)
+        rows = [
+            (0, start1, end1, number, start2, end2)
+            for number, document in enumerate(sorted(areas_of), start=1)
+            for start1, end1, start2, end2 in areas_of[document]
+        ]
+        keys = [QUERY_KEY if key is None else key, *sorted(areas_of)]
+        similar = _SimilarAreas.of(keys, np.array(rows, dtype=np.int64).reshape(-1, 6))
         words = Aligner(family.params).words(text)
-        passages = _aligned(snapshot, family, groups, with_text=with_text, query=(name, words))
+        passages = [
+            passage
+            for block in _aligned(snapshot, family, similar, query=words)
+            for passage in block.columns(family, with_text=with_text).passages()
+        ]
         return sorted(
-            (replace(passage, key1=own) for passage in passages),
-            key=lambda answer: (answer.start1, answer.end1, answer.key2, answer.start2),
+            passages, key=lambda answer: (answer.start1, answer.end1, answer.key2, answer.start2)
         )
 
 
@@ -393,10 +478,13 @@ def explain_passages(
         words2 = words
         if key2 != key1:
             words2 = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
-        whole = Area(0, len(words.text), 0, len(words2.text))
-        spans = aligner.align(words, words2, [whole])
-        aligned = [((key1, words), (key2, words2), span) for span in spans]
-        return list(_passages(family, aligned, with_text=with_text))
+        number2, whole = int(key2 != key1), [0, len(words.text), 0, len(words2.text)]
+        block = _PassageBlock()
+        for span in aligner.align(
+            [words, words2], np.array([[0, number2, 0, 1]]), np.array([whole])
+        ).tolist():
+            block.put((key1, words.text), (key2, words2.text), span)
+        return [*block.columns(family, with_text=with_text).passages()] if len(block) else []
 
 
 def _whole_text(snapshot: Snapshot, key: str) -> str:

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Any
 
+import mmh3
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from lshdb.cancel import stop_if_told
 from lshdb.kernel import compiled, reference
+from lshdb.shingling import normalise
 from tests.kernel.word_texts import Words, random_text, word_text
 
 needs_kernel = pytest.mark.skipif(compiled is None, reason="there is no compiled kernel")
@@ -21,10 +23,15 @@ needs_kernel = pytest.mark.skipif(compiled is None, reason="there is no compiled
 def align(
     kernel: Any, text1: Words, text2: Words, areas: Any, window: int, k: int
 ) -> list[list[int]]:
-    spans = kernel.align_words(
-        *text1, *text2, text1 is text2, np.array(areas, dtype=np.int64).reshape(-1, 4), window, k
-    )
-    return np.frombuffer(spans, dtype=np.int64).reshape(-1, 4).tolist()  # type: ignore[no-any-return]
+    areas = np.array(areas, dtype=np.int64).reshape(-1, 4)
+    texts = [text1] if text1 is text2 else [text1, text2]
+    pairs = np.array([[0, len(texts) - 1, 0, len(areas)]])
+    spans = np.frombuffer(kernel.align_words(texts, pairs, areas, window, k), dtype=np.int64)
+    rows = spans.reshape(-1, 9)
+    assert not rows[:, 0].any()
+    assert (rows[:, 5] == text1[0][rows[:, 1]]).all() and (rows[:, 7] == text2[0][rows[:, 3]]).all()
+    assert (rows[:, [6, 8]] == 4 * rows[:, [2, 4]] - 1).all(), "words have three characters"
+    return rows[:, 1:5].tolist()  # type: ignore[no-any-return]
 
 
 def whole(text1: Words, text2: Words) -> list[int]:
@@ -45,6 +52,77 @@ def test_the_kernel_says_what_the_reference_says(
     assert align(compiled, text1, text2, areas, window, k) == align(
         reference, text1, text2, areas, window, k
     )
+
+
+@needs_kernel
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_pairs_of_many_texts_are_aligned_as_one_by_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts = [random_text(rng, 3) for _ in range(3)]
+    texts += [random_text(rng, 3, like=text) for text in texts]
+    areas = rng.integers(0, 150, (12, 4))
+    firsts = rng.integers(0, 9, 7)
+    counts = rng.integers(0, 4, 7)
+    pairs = np.column_stack([rng.integers(0, len(texts), (7, 2)), firsts, counts])
+    expected = [
+        [number, *span]
+        for number, (text1, text2, first, n) in enumerate(pairs.tolist())
+        for span in align(reference, texts[text1], texts[text2], areas[first : first + n], 20, 3)
+    ]
+    for kernel in (compiled, reference):
+        rows = np.frombuffer(kernel.align_words(texts, pairs, areas, 20, 3), np.int64)
+        assert rows.reshape(-1, 9)[:, :5].tolist() == expected
+
+
+_ODD = (
+    "aZ_09 .,\u00e9\u00c9\u00df\ufb01\u0130\u0301\u00ad\u200d\u0e01\u0e33\u4e2d\u3164\u064b\u0628"
+    "\U0001f600\U000e0100\ud800\0"
+)
+
+
+@needs_kernel
+@settings(max_examples=150, deadline=None)
+@given(st.text() | st.text(alphabet=_ODD), st.integers(-1, 1), st.integers(1, 6))
+def test_words_are_cut_and_hashed_as_the_reference_does(text: str, way: int, k: int) -> None:
+    asked: list[str] = []
+
+    def hash_word(word: str) -> int:
+        asked.append(word)
+        return hash_of(word)
+
+    cut = compiled.cut_grams(text, way, k, hash_word)
+    assert cut == reference.cut_grams(text, way, k, hash_of)
+    assert all(not word.isascii() for word in asked) or way < 0
+
+
+def hash_of(word: str) -> int:
+    hashed: int = mmh3.hash64(normalise(word).encode(), signed=False)[0]
+    return hashed
+
+
+@needs_kernel
+def test_words_of_any_length_are_hashed_alike() -> None:
+    """The kernel hashes short words of ASCII, Python all others."""
+    text = " ".join("Ab" * n for n in range(1, 300))
+    cuts = [
+        kernel.cut_grams(text, way, 3, hash_of)
+        for kernel in (compiled, reference)
+        for way in (1, -1)
+    ]
+    assert cuts[0] == cuts[1] == cuts[2] == cuts[3]
+
+
+@needs_kernel
+def test_a_hash_that_is_none_is_refused() -> None:
+    for answer in (-1, 2**64, "x", None):
+        with pytest.raises((OverflowError, TypeError)):
+            compiled.cut_grams("\u00e9 a", 1, 1, lambda _, answer=answer: answer)
+    with pytest.raises(ZeroDivisionError):
+        compiled.cut_grams("\u00e9 a", 1, 1, lambda _: 1 // 0)
+    for way, k in ((2, 3), (-2, 3), (1, 0), (1, 2**40)):
+        with pytest.raises(ValueError):
+            compiled.cut_grams("a", way, k, hash_of)
 
 
 @needs_kernel
@@ -126,10 +204,36 @@ def test_others_go_on_and_an_interrupt_is_heard() -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("place", [0, 1, 2, 3, 4, 5, 7, 8, 9])
-def test_what_does_not_fit_is_refused(place: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, [np.zeros(5, dtype=np.int64)]),
+        (0, [np.zeros(3, dtype=np.int64)]),
+        (0, [np.zeros(25, dtype=np.int8)[1:]] * 2),
+        (1, np.zeros(5, dtype=np.int64)),
+        (1, np.array([[0, 2, 0, 1]])),
+        (1, np.array([[-1, 0, 0, 1]])),
+        (1, np.array([[0, 1, 0, 2]])),
+        (1, np.array([[0, 1, 2, 0]])),
+        (1, np.array([[0, 1, -1, 1]])),
+        (1, np.array([[0, 1, 1, 2**62]])),
+        (2, np.zeros(5, dtype=np.int64)),
+        (3, 0),
+        (3, 2**40),
+        (4, 0),
+        (4, 2**40),
+    ],
+)
+def test_what_does_not_fit_is_refused(place: int, value: Any) -> None:
     text = word_text(np.arange(9), 3)
-    arguments = [*text, *text, False, np.zeros((1, 4), dtype=np.int64), 5, 3]
-    arguments[place] = {8: 0, 9: 2**40}.get(place, np.zeros(5, dtype=np.int64))
+    arguments: list[Any] = [
+        [text, text],
+        np.array([[0, 1, 0, 1]]),
+        np.zeros((1, 4), np.int64),
+        5,
+        3,
+    ]
+    compiled.align_words(*arguments)
+    arguments[place] = value
     with pytest.raises(ValueError):
         compiled.align_words(*arguments)

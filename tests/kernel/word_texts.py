@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Words = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]
-"""Starts and ends of words, and their k-grams."""
+Words = NDArray[np.int64]
+"""Starts, ends and k-grams of words, shape (3, n); the last k - 1 grams mean nothing."""
 
 
 def word_text(ids: NDArray[Any], k: int) -> Words:
     """Words of three characters and a blank, one for each number."""
-    starts = 4 * np.arange(len(ids), dtype=np.int64)
+    words = np.full((3, len(ids)), -1, dtype=np.int64)
+    words[0] = 4 * np.arange(len(ids))
+    words[1] = words[0] + 3
     grams = np.zeros(max(len(ids) - k + 1, 0), dtype=np.uint64)
     for place in range(k):
         grams *= np.uint64(0x9E3779B97F4A7C15)
         grams += ids.astype(np.uint64)[place : place + len(grams)]
-    return starts, starts + 3, grams
+    words[2, : len(grams)] = grams.view(np.int64)
+    return words
 
 
 def random_text(rng: np.random.Generator, k: int, like: Words | None = None) -> Words:
@@ -27,12 +30,11 @@ def random_text(rng: np.random.Generator, k: int, like: Words | None = None) -> 
     ids = rng.integers(0, most, n)
     if rng.integers(3) == 0 and n:
         ids = np.resize(ids[: int(rng.integers(1, 30))], n)
-    starts, ends, grams = word_text(ids, k)
-    if like is not None and len(like[2]) and len(grams):
+    words = word_text(ids, k)
+    sizes = [max(text.shape[1] - k + 1, 0) for text in (words, like) if text is not None]
+    if like is not None and min(sizes):
         for _ in range(int(rng.integers(0, 5))):
-            size = int(rng.integers(1, 1 + min(len(like[2]), len(grams))))
-            first1, first2 = (
-                int(rng.integers(0, 1 + len(side) - size)) for side in (like[2], grams)
-            )
-            grams[first2 : first2 + size] = like[2][first1 : first1 + size]
-    return starts, ends, grams
+            size = int(rng.integers(1, 1 + min(sizes)))
+            first2, first1 = (int(rng.integers(0, 1 + n - size)) for n in sizes)
+            words[2, first2 : first2 + size] = like[2, first1 : first1 + size]
+    return words

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from lshdb import Index, InputError, KeyNotFoundError, ParameterError, Passage
-from lshdb.search.alignment import Area, merge_blocks
+from lshdb.kernel.reference_passages import Area, merge_areas
 
 Make = Callable[..., Index]
 
@@ -313,5 +314,22 @@ def test_units_of_characters(make_index: Make) -> None:
 
 def test_blocks_are_joined_where_they_touch_on_both_sides() -> None:
     blocks = [Area(0, 10, 100, 110), Area(5, 15, 105, 115), Area(5, 15, 300, 310)]
-    assert merge_blocks(blocks) == [Area(0, 15, 100, 115), Area(5, 15, 300, 310)]
-    assert merge_blocks([*blocks, Area(14, 20, 110, 305)]) == [Area(0, 20, 100, 310)]
+    assert merge_areas(blocks) == [Area(0, 15, 100, 115), Area(5, 15, 300, 310)]
+    assert merge_areas([*blocks, Area(14, 20, 110, 305)]) == [Area(0, 20, 100, 310)]
+
+
+def test_passages_come_as_columns_too(make_index: Make) -> None:
+    index = make_index(passages=(20, 10))
+    index.add(
+        [(key, f"{PASSAGE} {written(seed, 50)} {PASSAGE}") for seed, key in enumerate("abcd")]
+    )
+    for with_text in (False, True):
+        listing = index.passages(with_text=with_text)
+        passages = list(listing)
+        assert [one for block in listing.columns() for one in block.passages()] == passages
+        assert sum(len(block) for block in listing.columns()) == len(passages) > 20
+        assert listing.to_arrow().to_pylist() == [asdict(one) for one in passages]
+        for limit in (1, 7, len(passages), 1000):
+            first = index.passages(with_text=with_text, limit=limit)
+            assert list(first) == passages[:limit]
+            assert (first.newest_batch is None) == (limit <= len(passages))
