@@ -33,6 +33,7 @@ __all__ = [
     "Assets",
     "Link",
     "Page",
+    "asset_version",
     "inline_assets",
     "make_environment",
     "read_asset",
@@ -164,12 +165,26 @@ def inline_assets(*scripts: Path) -> Assets:
 def served_assets(prefix: str, *scripts: str) -> Assets:
     """Return the addresses of style and script on a server, and names of further scripts there.
 
-    The server answers ``prefix + name`` with :func:`read_asset`, and sends the policy itself.
+    The server answers ``prefix + name`` with :func:`read_asset`, and sends the policy itself. An
+    address has the version of its file, so that a browser may keep it.
     """
-    return Assets(
-        (prefix + _STYLE,), (prefix + _SCRIPT, *(prefix + name for name in scripts)), "",
-        is_inline=False,
-    )  # fmt: skip
+    addresses = {
+        name: f"{prefix}{name}?v={asset_version(name)}" for name in (_STYLE, _SCRIPT, *scripts)
+    }
+    style = addresses.pop(_STYLE)
+    return Assets((style,), tuple(addresses.values()), "", is_inline=False)
+
+
+@cache
+def asset_version(name: str) -> str:
+    """Return a word that is another one whenever the file is.
+
+    Raises
+    ------
+    KeyError
+        There is no such file.
+    """
+    return hashlib.sha256(read_asset(name)[0]).hexdigest()[:12]
 
 
 def read_asset(name: str) -> tuple[bytes, str]:

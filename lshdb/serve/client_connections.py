@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,9 +28,23 @@ _SETTLED = 0.2
 _GRACE = 1.0
 """Seconds after which a body that is late is cut off here; the guard answers before."""
 
-_LATE = (
-    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 32\r\nconnection: close\r\n\r\nThe request did not arrive yet.\n"
+
+def _plain_answer(status: str, message: str) -> bytes:
+    """Return the bytes of an answer after which the connection ends."""
+    return (
+        f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        f"content-length: {len(message) + 1}\r\nconnection: close\r\n\r\n{message}\n"
+    ).encode()
+
+
+_LATE = _plain_answer("408 Request Timeout", "The request did not arrive yet.")
+_LONG_ADDRESS = _plain_answer(
+    "414 URI Too Long",
+    "The address of this request is longer than 65,536 bytes. Send the text as a body: by POST to "
+    "/api/query, or by the second button of the search, which needs no script.",
+)
+_LONG_HEAD = _plain_answer(
+    "431 Request Header Fields Too Large", "The head of this request is longer than 65,536 bytes."
 )
 _HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
@@ -49,7 +64,7 @@ class ClientConnection(H11Protocol):
         super().__init__(*args, **options)
         self._limits = limits
         self._since = self._taken_at = self.loop.time()
-        self._has_begun = False
+        self._has_begun = self._is_refused = False
         self._unsent = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -72,7 +87,9 @@ class ClientConnection(H11Protocol):
                 connection.cut()
 
     def data_received(self, data: bytes) -> None:
-        """Note when a request begins to arrive."""
+        """Note when a request begins to arrive; pass over the rest of one that was refused."""
+        if self._is_refused:
+            return
         if not self._has_begun and self.conn.their_state is h11.IDLE:
             self._has_begun, self._since = True, self.loop.time()
         super().data_received(data)
@@ -83,7 +100,14 @@ class ClientConnection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that a request is not HTTP, if no answer has begun."""
+        """Say that a request is not HTTP, or that its head is too long, if no answer has begun."""
+        error = sys.exc_info()[1]
+        if getattr(error, "error_status_hint", 0) == 431 and self.conn.our_state is h11.IDLE:
+            is_address = b"\n" not in self.conn.trailing_data[0]
+            self.transport.write(_LONG_ADDRESS if is_address else _LONG_HEAD)
+            self.transport.write_eof()
+            self._is_refused = True  # closed now, what is on its way would take the answer along
+            return
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
@@ -121,6 +145,7 @@ class ClientConnection(H11Protocol):
             self.transport.close()
         elif (
             (self.is_arriving and waited > self._limits.seconds + _GRACE)
+            or (self._is_refused and waited > self._limits.seconds)
             or now - self._taken_at > self._limits.seconds
             or (self.is_asking and self._has_hung_up())
         ):

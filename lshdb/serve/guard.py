@@ -47,8 +47,9 @@ _HEADERS = (
      b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),  # without one, a browser calls its own form foreign
-    (b"cache-control", b"no-store"),
 )  # fmt: skip
+_NO_STORE = (b"cache-control", b"no-store")
+"""Of every answer with what the index holds; style and script say how long they may be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ _SHORT_BODY = 2**16
 
 _PIECE = 2**18
 """Bytes of an answer that are handed over at once, so that a long one holds up no other."""
+
+LONGEST_ADDRESS = 2**16
+"""Bytes of a path and its query; a connection may refuse a longer one before it is here."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NO_PAGES = ("/api/", "/assets/", "/health", "/metrics", "/openapi.json")
@@ -152,7 +156,10 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                headers = [*message.get("headers", ()), *_HEADERS]
+                if all(name != b"cache-control" for name, _ in headers):
+                    headers.append(_NO_STORE)
+                message["headers"] = headers
             body = message.get("body", b"")
             if len(body) <= _PIECE:
                 await send(message)
@@ -266,6 +273,14 @@ class Guard:
                 "Unauthorized",
                 "this server answers only with its token",
                 "send the header 'Authorization: Bearer TOKEN'",
+            )
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
+            raise _RefusedError(
+                414,
+                "AddressTooLong",
+                f"the address of this request is longer than {LONGEST_ADDRESS:,} bytes",
+                "send the text as a body: by POST to /api/query, or by the second button of the "
+                "search, which needs no script",
             )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > 18 or int(length) > self._limits.body_bytes:

@@ -1,18 +1,20 @@
 """Pages for people: the questions of the API as HTML that works without a script.
 
-Decided: nothing is written, so no form changes anything and none needs a secret of its own. A text
-to search for is sent as a form's body, and keys as a query: neither comes into the log. Links name
-keys in their query, because a browser would resolve dots in a path. A page is rendered in the
+Decided: nothing is written, so no form changes anything and none needs a secret of its own. A
+search has an address, ``/?text=…``, which can be kept and sent; a text too long for one is the body
+of a form. Texts and keys stand in the query of an address, which does not come into the log. Links
+name keys there too, because a browser would resolve dots in a path. A page is rendered in the
 thread of its question: it is as long as the texts that it shows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
@@ -20,10 +22,17 @@ from starlette.exceptions import HTTPException
 
 from lshdb import __version__
 from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
-from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
+from lshdb.pages import (
+    Link,
+    Page,
+    asset_version,
+    make_environment,
+    read_asset,
+    served_assets,
+)
 from lshdb.pages.text_markup import ShownText, show_difference, side_by_side, unchanged_text
 from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
-from lshdb.serve.request_bodies import form_text
+from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
 from lshdb.storage.tables.view_statements import BUCKET_KEYS, CLUSTER_KEYS, CLUSTER_OF_KEY
 
@@ -38,6 +47,10 @@ MEMBERS = 20
 """Members of a cluster that are compared side by side; more are listed."""
 LISTED = 500
 HITS = 20
+"""Documents that a search lists if nobody says how many."""
+MOST_HITS = 200
+LONGEST_ADDRESS = 6_000
+"""Bytes of a query that every proxy and browser takes; a longer text is sent as a body."""
 BUCKETS = 50
 COMPARED = 200_000
 """Characters of each of two texts that are compared word by word; a tenth of a second."""
@@ -56,6 +69,19 @@ _SECTIONS = (
     ("/index", "Contents"),
     ("/docs", "API"),
 )
+
+
+def _asked(values: Mapping[str, str]) -> dict[str, str]:
+    """Return what a search asks beside its text, without fields that were left empty."""
+    return {name: values[name] for name in ("top", "threshold") if values.get(name)}
+
+
+def _shown_in_a_form(text: str) -> str:
+    """Return a text without the characters that HTML has not."""
+    return "".join(  # in pieces: the lock of all threads is held for the length of one
+        _NOT_IN_HTML.sub("\ufffd", text[start : start + _PIECE])
+        for start in range(0, len(text), _PIECE)
+    )
 
 
 class ReadingPages:
@@ -91,48 +117,55 @@ class ReadingPages:
         app.get("/docs", **hidden)(self.docs)
         app.get("/assets/{name}", include_in_schema=False)(self.asset)
 
-    async def home(self) -> Response:
-        """Ask for a text."""
-        return await self._workers.ask(
-            lambda: self._page(
-                "/",
-                "search.html",
-                query=None,
-                key=None,
-                documents=len(self._index),
-                **self._words(),
-            )
-        )
+    async def home(self, request: Request) -> Response:
+        """Ask for a text, or list the documents most similar to the one in the address."""
+        values = dict(request.query_params)
+        if not values.get("text"):
+            return await self._workers.ask(lambda: self._search(values))
+        return await self._workers.ask(lambda: self._search(values, text=values["text"]))
 
     async def search(self, request: Request) -> Response:
-        """List the documents most similar to the text of a form."""
+        """Do the same with the text of a form, which may be too long for an address."""
         kind = request.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
         if kind != _FORM:
             raise HTTPException(415, _FORM)
         received = await request.body()
 
         def question() -> Response:
-            if self._index.params.kind.body != "text":
-                raise ParameterError("this index has no texts", hint="ask by key, or use the API")
-            text = form_text(received)
-            query = "".join(  # in pieces: the lock of all threads is held for the length of one
-                _NOT_IN_HTML.sub("\ufffd", text[start : start + _PIECE])
-                for start in range(0, len(text), _PIECE)
-            )
-            return self._page(
-                "/", "search.html", query=query, key=None, **self._hits(text, None),
-                **self._words(),
-            )  # fmt: skip
+            values = form_fields(received)
+            return self._search(values, text=values["text"])
 
         return await self._workers.ask(question)
 
-    async def similar(self, key: str) -> Response:
+    async def similar(self, request: Request, key: str) -> Response:
         """List the documents most similar to one of the index."""
-        return await self._workers.ask(
-            lambda: self._page(
-                "/", "search.html", query=None, key=key, **self._hits(None, key), **self._words()
-            )
-        )
+        values = dict(request.query_params)
+        return await self._workers.ask(lambda: self._search(values, key=key))
+
+    def _search(
+        self, values: Mapping[str, str], *, text: str | None = None, key: str | None = None
+    ) -> Response:
+        """Show the form of a search, and the hits of one that was made."""
+        params = self._index.params
+        top = whole_number(values, "top", HITS, 1, MOST_HITS)
+        threshold = real_number(values, "threshold", params.threshold)
+        found: dict[str, Any] = {}
+        address = ""
+        if text is not None:
+            if params.kind.body != "text":
+                raise ParameterError("this index has no texts", hint="ask by key, or use the API")
+            text = text.replace("\r\n", "\n")
+            address = urlencode({**_asked(values), "text": text})
+        if text is not None or key is not None:
+            found = self._hits(text, key, top=top, threshold=threshold)
+        return self._page(
+            "/", "search.html", query=None if text is None else _shown_in_a_form(text), key=key,
+            takes_texts=params.kind.body == "text",
+            word="distance" if params.kind.is_distance else "similarity",
+            threshold=threshold, default=params.threshold, top=top, most=MOST_HITS,
+            documents=len(self._index), longest=LONGEST_ADDRESS,
+            has_address=len(address) <= LONGEST_ADDRESS, **found,
+        )  # fmt: skip
 
     async def document(self, key: str) -> Response:
         """Show a document."""
@@ -249,13 +282,15 @@ class ReadingPages:
         """List what the API answers."""
         return await self._workers.ask(lambda: self._page("/docs", "api.html", api=self._openapi()))
 
-    async def asset(self, name: str) -> Response:
-        """Answer with a style or a script."""
+    async def asset(self, request: Request, name: str) -> Response:
+        """Answer with a style or a script, which a browser keeps until its address changes."""
         try:
             content, media_type = read_asset(name)
         except KeyError:
             raise KeyNotFoundError(f"there is no file {name!r}", key=name) from None
-        return Response(content, media_type=media_type)
+        is_this = request.url.query == f"v={asset_version(name)}"
+        kept = "private, max-age=31536000, immutable" if is_this else "no-cache"
+        return Response(content, media_type=media_type, headers={"cache-control": kept})
 
     def error(self, status: int, answer: ErrorAnswer, headers: dict[str, str]) -> Response:
         """Show an error as a page."""
@@ -275,21 +310,12 @@ class ReadingPages:
         )
         return HTMLResponse(self._environment.get_template(template).render(page=page, **values))
 
-    def _words(self) -> dict[str, Any]:
-        params = self._index.params
-        return {
-            "takes_texts": params.kind.body == "text",
-            "word": "distance" if params.kind.is_distance else "similarity",
-            "threshold": params.threshold,
-            "most": HITS,
-        }
-
-    def _hits(self, body: Any, key: str | None) -> dict[str, Any]:
+    def _hits(self, text: str | None, key: str | None, **options: Any) -> dict[str, Any]:
         if key is not None:
-            hits = self._index.query(key=key, top=HITS)
+            hits = self._index.query(key=key, **options)
         else:
-            hits = self._index.query(body, top=HITS)
-        own = body if key is None else self._text(key)
+            hits = self._index.query(text, **options)
+        own = text if key is None else self._text(key)
         shown = [(hit, self._difference(own, self._text(hit.key))) for hit in hits]
         return {"hits": shown, "value": self._index.params.curve.value}
 

@@ -73,9 +73,19 @@ def test_the_form_works_under_a_name_that_a_browser_does_not_trust(
     """There a browser sends no ``Sec-Fetch-Site``; ``Origin`` alone says whose form it is."""
     page = open_page(served.replace("127.0.0.1", "lan.example")).page
     page.fill("#text", "the council closed the OLD bridge on monday")
-    page.click("form[method=post] button")
+    page.click("form[data-longest] button")
     page.wait_for_selector(".hit")
     assert page.locator(".hit .key").first.inner_text() == "old"
+    assert "/?text=the+council" in page.url
+    page.fill("#text", "the council closed the OLD bridge on monday " * 200)
+    page.click("text=Top 20")
+    page.fill("[name=threshold]", "0.01")
+    with page.expect_request(lambda request: request.method == "POST"):
+        page.click("form[data-longest] button")
+    page.wait_for_selector("text=too long for an address")
+    assert page.url.endswith("/")
+    page.go_back()
+    assert "/?text=the+council" in page.url
 
 
 ELSEWHERE = """

@@ -101,6 +101,16 @@ def test_half_open_sockets_keep_nobody_out(place: tuple[str, int]) -> None:
         assert time.perf_counter() - begun < SECONDS + 5
 
 
+@pytest.mark.parametrize("n", [70_000, 3_000_000])
+def test_an_address_or_a_head_that_is_too_long(place: tuple[str, int], n: int) -> None:
+    said = answer_to(place, head("GET", "/?text=" + "a" * n))
+    assert said.startswith(b"HTTP/1.1 414 ")
+    assert b"end the text as a body" in said
+    assert answer_to(place, head("GET", "/?text=" + "a" * 65_000)).startswith(b"HTTP/1.1 200 ")
+    said = answer_to(place, head("GET", "/", "X: " + "a" * n))
+    assert said.startswith((b"HTTP/1.1 200 " if n < 2**18 else b"HTTP/1.1 431 ", b"HTTP/1.1 431 "))
+
+
 def test_a_head_that_trickles_is_given_up(place: tuple[str, int]) -> None:
     begun = time.perf_counter()
     with connect(place, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n") as sock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -53,6 +54,31 @@ def get(index: Index) -> Get:
 
 def links(tree: Any) -> list[str]:
     return [one.get("href") for one in tree.iter("a")]
+
+
+def test_a_search_has_an_address(get: Get) -> None:
+    text = "the council closed the NEW bridge\non monday + 100% \u00e9"
+    address = "/?" + urlencode({"text": text.replace("\n", "\r\n"), "top": "1", "threshold": ""})
+    tree = get(address)
+    assert [text_of(next(one.iter("a"))) for one in by_class(tree, "hit")] == ["new"]
+    assert by_id(tree, "text").text == text
+    form = next(one for one in tree.iter("form") if one.get("data-longest"))
+    assert (form.get("method"), form.get("action")) == ("get", "/")
+    assert "The 1 most similar" in text_of(by_id(tree, "main"))
+    assert not by_class(get(address + "&threshold=.99"), "hit")
+    assert not by_class(get("/?text="), "hit")
+    long = get("/", {"text": f"{text} " * 300, "top": "", "threshold": "0.01"})
+    assert "too long for an address" in text_of(by_id(long, "main"))
+    assert by_class(long, "hit")
+
+
+@pytest.mark.parametrize("asked", ["top=0", "top=201", "top=1e2", "top=-1", "top=%D9%A3",
+                                   "threshold=nan", "threshold=1e999", "threshold=x",
+                                   "threshold=2", "top=" + "9" * 5000])  # fmt: skip
+def test_a_search_out_of_range(get: Get, asked: str) -> None:
+    for path in ("/?text=council&", "/similar?key=old&"):
+        name = asked.partition("=")[0]
+        assert name in text_of(by_id(get(path + asked, status=400), "main"))
 
 
 @pytest.mark.fast
@@ -149,7 +175,8 @@ def test_hostile_documents_and_questions(make_index: Make, text: str) -> None:
     assert [one.status for one in answers] == [200, 200, 200, 200, 200, 404, 200]
     for answer in answers:
         tree = parse(answer.body.decode())
-        assert [one.get("src") for one in tree.iter("script")] == ["/assets/page.js"]
+        sources = [one.get("src").partition("?")[0] for one in tree.iter("script")]
+        assert sources == ["/assets/page.js"]
         for element in tree.iter():
             assert element.tag not in {"img", "svg", "iframe", "style"}
             assert not [name for name in element.attrib if name.startswith("on")]
@@ -179,6 +206,11 @@ def test_styles_and_scripts_and_nothing_else(index: Index) -> None:
         answer = call(app, "GET", f"/assets/{name}")
         assert answer.headers["content-type"].startswith(kind)
         assert len(answer.body) > 300
+        assert answer.headers["cache-control"] == "no-cache"
+        (address,) = re.findall(rf'"(/assets/{name}\?v=\w+)"', ask(app, "/").body.decode())
+        assert call(app, "GET", address).body == answer.body
+        assert call(app, "GET", address).headers["cache-control"].endswith("immutable")
+    assert ask(app, "/").headers["cache-control"] == "no-store"
     for name in ("../environment.py", "..%2fenvironment.py", "%2fetc%2fpasswd", "base.html"):
         assert call(app, "GET", f"/assets/{name}").status == 404
 

@@ -14,11 +14,15 @@ from lshdb.serve.request_bodies import (
     MOST_FIELDS,
     MOST_VALUES,
     InvalidRequestError,
-    form_text,
+    form_fields,
     json_request,
 )
 
 pytestmark = pytest.mark.fast
+
+
+def form_text(body: bytes) -> str:
+    return form_fields(body)["text"]
 
 
 @pytest.mark.parametrize(

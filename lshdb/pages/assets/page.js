@@ -29,3 +29,10 @@ addEventListener("click", (event) => {
   const words = isAsItIs ? "Let the text flow" : "Show the original line breaks";
   for (const each of document.querySelectorAll("[data-breaks]")) each.textContent = words;
 });
+// A text that is too long for an address is sent as a body.
+for (const form of document.querySelectorAll("form[data-longest]")) {
+  form.addEventListener("submit", () => {
+    const address = new URLSearchParams(new FormData(form)).toString();
+    form.method = address.length > Number(form.dataset.longest) ? "post" : "get";
+  });
+}
