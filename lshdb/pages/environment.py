@@ -162,17 +162,14 @@ def inline_assets(*scripts: Path) -> Assets:
     return Assets(_trusted(style), _trusted(*texts), policy, is_inline=True)
 
 
-def served_assets(prefix: str, *scripts: str) -> Assets:
-    """Return the addresses of style and script on a server, and names of further scripts there.
+def served_assets(prefix: str) -> Assets:
+    """Return the addresses of style and script on a server.
 
     The server answers ``prefix + name`` with :func:`read_asset`, and sends the policy itself. An
     address has the version of its file, so that a browser may keep it.
     """
-    addresses = {
-        name: f"{prefix}{name}?v={asset_version(name)}" for name in (_STYLE, _SCRIPT, *scripts)
-    }
-    style = addresses.pop(_STYLE)
-    return Assets((style,), tuple(addresses.values()), "", is_inline=False)
+    style, script = (f"{prefix}{name}?v={asset_version(name)}" for name in (_STYLE, _SCRIPT))
+    return Assets((style,), (script,), "", is_inline=False)
 
 
 @cache

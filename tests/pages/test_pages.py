@@ -19,6 +19,7 @@ from lshdb.pages import (
     Link,
     MeasuredPoint,
     Page,
+    asset_version,
     heats,
     histogram,
     inline_assets,
@@ -94,14 +95,14 @@ def test_no_template_has_what_the_policy_refuses() -> None:
 
 
 def test_a_served_page_links_to_its_assets() -> None:
-    tree = parse(base(Page(title="a", assets=served_assets("/assets/", "more.js"))))
+    tree = parse(base(Page(title="a", assets=served_assets("/assets/"))))
     scripts = [element.get("src") for element in tree.iter("script")]
-    assert scripts == ["/assets/page.js", "/assets/more.js"]
+    assert scripts == [f"/assets/page.js?v={asset_version('page.js')}"]
     assert not [element for element in tree.iter("meta") if element.get("http-equiv")]
     sheets = [
         element.get("href") for element in tree.iter("link") if element.get("rel") == "stylesheet"
     ]
-    assert sheets == ["/assets/style.css"]
+    assert sheets == [f"/assets/style.css?v={asset_version('style.css')}"]
     body, kind = read_asset("style.css")
     assert b":root" in body and kind == "text/css; charset=utf-8"
     with pytest.raises(KeyError):
