@@ -92,7 +92,8 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
-    bodies = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates))
+    n_ends = None if n is None else 2 * n
+    bodies = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates), n=n_ends)
     bodies = bodies.dropDuplicates(["signature_id"])
     # The ends are partitioned like their bodies; only the joined rows and the pairs go to cells.
     ends = ends_of(pairs, "cell").repartition("signature_id").distinct()

@@ -396,21 +396,30 @@ def test_what_is_kept_is_a_leaf_of_the_plans_that_read_it(spark: Any) -> None:
         lshdb.spark.release()
 
 
-@pytest.mark.parametrize("bits", [64, 2**25])
+@pytest.mark.parametrize(("fewest", "most", "n"), [(64, 64, None), (2**25, 2**31, None),
+                                                   (64, 2**31, None), (64, 2**31, 40)])  # fmt: skip
 def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, bits: int
+    spark: Any, monkeypatch: pytest.MonkeyPatch, fewest: int, most: int, n: int | None
 ) -> None:
-    """With 64 bits most rows are taken for wanted, and none is in both parts or in neither."""
-    monkeypatch.setattr(hash_filter, "_BITS", bits)
+    """With 64 bits most rows are taken for wanted, and none is in both parts or in neither.
+
+    With 16 bits and more for each value, by their number, one other row in twenty is.
+    """
+    monkeypatch.setattr(hash_filter, "FEWEST_BITS", fewest)
+    monkeypatch.setattr(hash_filter, "MOST_BITS", most)
     values = [*range(400), *range(40), None]
     rows = spark.createDataFrame([(str(v) if v is not None else None, v) for v in values],
                                  "name string, number int")  # fmt: skip
     wanted = spark.createDataFrame([(str(v),) for v in range(0, 120, 3)], "wanted string")
-    few = [row.number for row in hash_filter.rows_among(rows, "name", wanted).collect()]
-    other = [row.number for row in hash_filter.rows_not_among(rows, "name", wanted).collect()]
+    among, not_among = hash_filter.rows_among, hash_filter.rows_not_among
+    few = [row.number for row in among(rows, "name", wanted, n=n).collect()]
+    other = [row.number for row in not_among(rows, "name", wanted, n=n).collect()]
     assert sorted(few + other) == sorted(value for value in values if value is not None)
     assert set(range(0, 120, 3)) <= set(few) and not set(few) & set(other)
-    assert (len(set(few)) == 40) == (bits > 64)
+    if most == 64:
+        assert len(set(few)) > 100
+    else:
+        assert len(set(few)) < (41 if fewest > 64 else 40 + 360 / 10)
     none = wanted.where("wanted = 'x'")
     assert hash_filter.rows_among(rows, "name", none).count() == 0
     assert hash_filter.rows_not_among(rows, "name", none).count() == 440
