@@ -41,6 +41,7 @@ from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import FOLDERS, READING, folder_options, input_options, keep_fields_option
 from lshdb.cli._output import named_place, note
 from lshdb.cli._words import counted
+from lshdb.threads import give_memory_back_at_once
 
 if TYPE_CHECKING:
     from lshdb import AddResult, TransientIndex
@@ -148,6 +149,7 @@ def read_into(
     progress: AddProgress | None = None,
 ) -> Iterator[tuple[TransientIndex, AddResult]]:
     """Read files into an index of temporary files, which are removed at the end of the block."""
+    give_memory_back_at_once()
     progress = progress or AddProgress("reading")
     items, from_peek = documents_for(None, paths, reading, parameters, progress)
     from lshdb import TransientIndex  # not needed for an index

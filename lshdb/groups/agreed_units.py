@@ -89,8 +89,12 @@ def whole_signatures(snapshot: IndexState, edges: Edges, *, also: Ids = _NOBODY)
         As for :func:`units_of`.
     """
     doc_ids, signature_ids, batch_ids = _involved(snapshot, edges, also)
-    owner = np.arange(snapshot.n_signatures)
-    return Units(doc_ids, signature_ids, batch_ids, owner, edges, [])
+    owner = distinct(np.concatenate([signature_ids, edges.left, edges.right]))
+    left, right, of_document = (
+        np.searchsorted(owner, ids) for ids in (edges.left, edges.right, signature_ids)
+    )
+    units = Edges(left, right, edges.similarities)
+    return Units(doc_ids, of_document, batch_ids, owner, units, [])
 
 
 def units_of(

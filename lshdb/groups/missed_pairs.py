@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.groups.agreed_units import Units
 from lshdb.search.agreement import Agreement
+from lshdb.search.candidates import contains
 from lshdb.search.exact_levels import ExactLevels, check_exactly, levels_between
 from lshdb.search.loss import DocumentCounts, PairCount, PairFrame, estimate_pairs, survey
 from lshdb.search.verification import estimate
@@ -404,7 +405,8 @@ class _BucketUnits:
     def units(self, signature_ids: Ids) -> Ids:
         """Return the units of signatures."""
         if self._agreement is None:
-            return signature_ids
+            ids = signature_ids[contains(self.signature_ids, signature_ids)]
+            return np.searchsorted(self.signature_ids, ids)
         _, places = self._spread(signature_ids)
         return self._order[places]
 

@@ -447,7 +447,8 @@ class HotBuckets:
                 self._known.clear()
                 unknown = distinct(keys).tolist()
             postings = self._snapshot.postings
-            buckets = living(postings.grouped_of(np.array(unknown, dtype=np.int64)), self._dead)
+            keys_unknown = np.array(unknown, dtype=np.int64)
+            buckets = living(postings.grouped_of(keys_unknown, in_passing=True), self._dead)
             self._known.update(dict.fromkeys(unknown, False))
             are_large = (buckets.sizes > self._most).tolist()
             self._known.update(zip(buckets.keys.tolist(), are_large, strict=True))

@@ -34,13 +34,12 @@ from lshdb.storage.tables.bodies import raw_body, stored_frame
 from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.threads import choose_workers, collector_paused, give_memory_back
-from lshdb.transient.transient_state import FORMS, DocumentColumns, TransientState
+from lshdb.transient.transient_state import FORMS, TransientState
 from lshdb.transient.transient_store import TransientStore
 
 __all__ = ["add_to_transient"]
 
 Ids: TypeAlias = NDArray[np.int64]
-_DIGESTS = 2**16
 
 
 class _Rows(NamedTuple):
@@ -52,30 +51,6 @@ class _Rows(NamedTuple):
     def segments(self, ends: Iterable[int]) -> dict[int, int]:
         """Return a number for each segment, as commits of an index draw them."""
         return dict.fromkeys(ends, 1)
-
-
-class _Digests:
-    """Hashes of contents by signature, 16 bytes each."""
-
-    def __init__(self) -> None:
-        self._blocks: list[NDArray[np.uint8]] = []
-        self._n = 0
-
-    def append(self, digests: list[bytes]) -> None:
-        values = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
-        while len(values):
-            place = self._n % _DIGESTS
-            if place == 0:
-                self._blocks.append(np.empty((_DIGESTS, 16), dtype=np.uint8))
-            part, values = values[: _DIGESTS - place], values[_DIGESTS - place :]
-            self._blocks[-1][place : place + len(part)] = part
-            self._n += len(part)
-
-    def of(self, signature_ids: Ids) -> list[bytes]:
-        return [
-            self._blocks[number // _DIGESTS][number % _DIGESTS].tobytes()
-            for number in signature_ids.tolist()
-        ]
 
 
 class _Files:
@@ -155,16 +130,10 @@ class TransientAdd:
         self._result = result
         self._params = family.params
         self._on_repeat = on_repeat
-        self._names, self._bodies = store.names, store.bodies
-        self._signature_ids: list[Ids] = []
-        self._sizes: list[NDArray[np.int32]] = []
-        self._forms: list[NDArray[np.uint8]] = []
+        self._documents = store.documents
         self._batch_starts: list[int] = []
-        self._set_sizes: list[NDArray[np.int32]] = []
-        self._fields: dict[int, bytes] = {}
         self._files = files
         self._n = self._n_signatures = 0
-        self._digests = _Digests()
         self._written = WrittenContents()
         self._orders = BandOrders(self._params.cut)
         self._new = NewPostings(self._orders, 0)
@@ -174,21 +143,20 @@ class TransientAdd:
         """Take a batch."""
         places = self._without_repeats(batch)
         contents = ahead.contents(batch, places)
-        self._signature_ids.append(self._share(contents, ahead))
+        columns = self._documents
+        columns.signatures.append(self._share(contents, ahead))
         sources = [batch.sources[place] for place in places]
-        self._names.append([batch.keys[place] for place in places], sources)
+        columns.names.append([batch.keys[place] for place in places], sources)
         self._files.append(sources)
         forms = [0] * len(places)
         if self._params.keeps_texts:
             bodies = [raw_body(batch.bodies[place]) for place in places]
-            self._bodies.append([stored_frame(raw) for _, raw in bodies])
+            columns.bodies.append([stored_frame(raw) for _, raw in bodies])
             forms = [FORMS.index(form) for form, _ in bodies]
-        self._forms.append(np.array(forms, dtype=np.uint8))
-        self._sizes.append(np.array([batch.sizes[place] for place in places], dtype=np.int32))
+        sizes = [batch.sizes[place] for place in places]
+        columns.sizes.append(np.array([sizes, forms]).T)
         self._batch_starts.append(self._n)
-        for number, place in enumerate(places, self._n + 1):
-            if place in batch.fields:
-                self._fields[number] = batch.fields[place].encode()
+        columns.fields.append([batch.fields.get(place, "").encode() for place in places])
         self._n += len(places)
         self._result.added += len(places)
         self._result.batches.append(len(self._batch_starts))
@@ -198,24 +166,22 @@ class TransientAdd:
     def finish(self) -> None:
         """Give the store its state."""
         self._freeze()
-        signature_ids = _joined(self._signature_ids, np.int64)
-        set_sizes = np.append(_joined(self._set_sizes, np.int32), np.int32(0))
+        columns = self._documents
         if self._params.kind.body == "text":
-            self._result.short = int((set_sizes[signature_ids] <= 1).sum())
-        columns = DocumentColumns(
-            signature_ids,
-            set_sizes,
-            _joined(self._sizes, np.int32),
-            _joined(self._forms, np.uint8),
-            np.array(self._batch_starts, dtype=np.int64),
-            self._names,
-            self._bodies,
-            self._fields,
-            self._files.whole(),
-            timestamp(),
-        )
+            short = [int((sizes <= 1).sum()) for sizes in columns.set_sizes.blocks()]
+            copied = columns.set_sizes.take(columns.signatures.copied)
+            self._result.short = (
+                sum(short) + int((copied <= 1).sum()) + columns.signatures.n_without
+            )
         store = self._store
-        store.state = TransientState(columns, store.generation, store.orders, self._n_signatures)
+        store.state = TransientState(
+            columns,
+            store.generation,
+            store.orders,
+            batch_starts=np.array(self._batch_starts, dtype=np.int64),
+            files=self._files.whole(),
+            added_at=timestamp(),
+        )
 
     def _without_repeats(self, batch: Batch) -> Sequence[int]:
         """Return the places of the documents whose keys did not come before."""
@@ -223,7 +189,7 @@ class TransientAdd:
         suspected = self._met.suspected(keys, remembers=True)
         if not suspected and len(set(keys)) == len(keys):
             return range(len(keys))
-        is_there = self._names.rows_of(suspected) >= 0
+        is_there = self._documents.names.rows_of(suspected) >= 0
         met = set(itertools.compress(suspected, is_there.tolist()))
         places = []
         for place, key in enumerate(keys):
@@ -247,8 +213,10 @@ class TransientAdd:
             self._store.generation.append(self._n_signatures, parts)
             self._new.add(self._new.cut(rows, fresh))
             self._written.remember(content_keys(fresh))
-            self._digests.append(fresh)
-            self._set_sizes.append(counts.astype(np.int32))
+            self._documents.digests.append(
+                np.frombuffer(b"".join(fresh), dtype=np.uint8).reshape(-1, 16)
+            )
+            self._documents.set_sizes.append(counts[:, np.newaxis])
             signature_of.update(zip(fresh, itertools.count(self._n_signatures), strict=False))
             self._n_signatures += len(fresh)
         ids = np.array([signature_of.get(digest, -1) for digest in contents.hashes], dtype=np.int64)
@@ -267,12 +235,15 @@ class TransientAdd:
             ids = np.concatenate(
                 [ids, cover.of_contents(keys), np.arange(cover.n_covered, n_sorted)]
             )
-        digests = self._digests.of(ids)
+        digests = self._digests_of(ids)
         return {
             digest: number
             for digest, number in zip(digests, ids.tolist(), strict=True)
             if digest in values
         }
+
+    def _digests_of(self, signature_ids: Ids) -> list[bytes]:
+        return [digest.tobytes() for digest in self._documents.digests.take(signature_ids)]
 
     def _freeze(self) -> None:
         """Sort the postings that are new into a file."""
@@ -282,17 +253,13 @@ class TransientAdd:
                 store.orders,
                 _Rows(self._n_signatures, store.generation),
                 lambda first, last: dict(
-                    zip(range(first, last), self._digests.of(np.arange(first, last)), strict=True)
+                    zip(range(first, last), self._digests_of(np.arange(first, last)), strict=True)
                 ),
                 add_start=0,
                 goes_on=True,
                 ready=self._new.sorted_rows(),
             )
             self._new = NewPostings(self._orders, self._n_signatures)
-
-
-def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
 def add_to_transient(

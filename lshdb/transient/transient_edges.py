@@ -22,10 +22,10 @@ class TransientEdges:
     Parameters
     ----------
     holders : callable
-        Takes sorted signatures, or None for all, and returns their documents.
+        Takes sorted signatures, or None for all, and yields their documents.
     """
 
-    def __init__(self, holders: Callable[[Ids | None], Holders]) -> None:
+    def __init__(self, holders: Callable[[Ids | None], Iterator[Holders]]) -> None:
         self._holders = holders
         self._state: EdgeState | None = None
         self._blocks: list[Edges] = []
@@ -47,7 +47,7 @@ class TransientEdges:
 
     def holders(self, signature_ids: Ids | None = None) -> Iterator[Holders]:
         """Yield the documents of some signatures, or of all."""
-        yield self._holders(signature_ids)
+        return self._holders(signature_ids)
 
     def edges(self, threshold: float) -> Iterator[Edges]:
         """Yield all edges of at least that similarity, in order of both ids."""

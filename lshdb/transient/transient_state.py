@@ -7,9 +7,10 @@ are numbered from 1, and a signature is never without one.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,54 +27,58 @@ from lshdb.storage.rows.edges import Holders
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec
 from lshdb.storage.tables.records import Cursor, StoredDocument
 from lshdb.transient.document_names import DocumentNames
-from lshdb.transient.spilled import SpilledBytes
+from lshdb.transient.document_signatures import DocumentSignatures
+from lshdb.transient.spilled import SpilledBytes, SpilledRows
 from lshdb.transient.transient_edges import TransientEdges
 
 __all__ = ["DocumentColumns", "TransientState"]
 
 Ids: TypeAlias = NDArray[np.int64]
 _TEXTS = 512
+_HOLDERS = 2**16
 FORMS = ("text", "tokens", "vector")
 
 
-@dataclass(frozen=True, slots=True)
 class DocumentColumns:
-    """The documents, as columns; row i is of the document with doc_id i + 1.
+    """The documents, as columns in files; row i is of the document with doc_id i + 1.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the files are made.
 
     Attributes
     ----------
-    signature_ids : ndarray of int64, shape (n,)
-        -1 for a document without shingles.
-    set_sizes : ndarray of int32, shape (n_signatures + 1,)
-        Shingles of each signature; 0 at the end, for documents without one.
-    n_chars : ndarray of int32, shape (n,)
-    forms : ndarray of uint8, shape (n,)
-        Places in ``FORMS``.
-    batch_starts : ndarray of int64
-        The row at which each batch begins.
+    signatures : DocumentSignatures
+    set_sizes : SpilledRows
+        Shingles of each signature.
+    digests : SpilledRows
+        Hash of the content of each signature.
+    sizes : SpilledRows
+        Characters of each document, and the form of its body, a place in ``FORMS``.
     names : DocumentNames
     bodies : SpilledBytes
         Frames that a codec unpacks; without texts there are none.
-    fields : dict of int to bytes
-        Kept fields by doc_id, as JSON.
-    files : mapping of str to range
-        The rows of the documents of files in which each record is one.
-    added_at : str
+    fields : SpilledBytes
+        Kept fields as JSON; nothing for a document without any.
     """
 
-    signature_ids: Ids
-    set_sizes: NDArray[np.int32]
-    n_chars: NDArray[np.int32]
-    forms: NDArray[np.uint8]
-    batch_starts: Ids
-    names: DocumentNames
-    bodies: SpilledBytes
-    fields: Mapping[int, bytes]
-    files: Mapping[str, range]
-    added_at: str
+    def __init__(self, directory: Path) -> None:
+        self.signatures = DocumentSignatures()
+        self.set_sizes = SpilledRows(directory, "<i4", 1)
+        self.digests = SpilledRows(directory, "|u1", 16)
+        self.sizes = SpilledRows(directory, "<i4", 2)
+        self.names = DocumentNames(directory)
+        self.bodies, self.fields = SpilledBytes(directory), SpilledBytes(directory)
 
     def __len__(self) -> int:
-        return len(self.signature_ids)
+        return len(self.signatures)
+
+    def close(self) -> None:
+        """Remove the files."""
+        columns = (self.set_sizes, self.digests, self.sizes, self.names, self.bodies, self.fields)
+        for column in columns:
+            column.close()
 
 
 class TransientState:
@@ -86,7 +91,11 @@ class TransientState:
         The row files.
     orders : OrderFolder
         Covers all their rows.
-    n_signatures : int
+    batch_starts : ndarray of int64
+        The row at which each batch begins.
+    files : mapping of str to range
+        The rows of the documents of files in which each record is one.
+    added_at : str
     """
 
     has_signatures = True
@@ -96,11 +105,16 @@ class TransientState:
         documents: DocumentColumns,
         generation: Generation,
         orders: OrderFolder,
-        n_signatures: int,
+        *,
+        batch_starts: Ids,
+        files: Mapping[str, range],
+        added_at: str,
     ) -> None:
         self._documents = documents
+        self._signatures = documents.signatures
+        self._batch_starts, self._files, self._added_at = batch_starts, files, added_at
         self.generation = generation
-        self.n_signatures = n_signatures
+        self.n_signatures = documents.signatures.n_signatures
         self.next_doc_id = len(documents) + 1
         self._orders = orders
         self.edges = TransientEdges(self._holders)
@@ -138,43 +152,18 @@ class TransientState:
 
     # Documents of signatures
 
-    @functools.cached_property
-    def _by_signature(self) -> tuple[Ids, Ids]:
-        """Rows of the documents with a signature in its order, and these signatures."""
-        rows = np.argsort(self._documents.signature_ids, kind="stable")
-        signature_ids = self._documents.signature_ids[rows]
-        first = int(np.searchsorted(signature_ids, 0))
-        return rows[first:], signature_ids[first:]
-
-    @functools.cached_property
-    def _counts(self) -> Ids:
-        """How many documents have each signature."""
-        _, signature_ids = self._by_signature
-        return np.bincount(signature_ids, minlength=self.n_signatures)
-
-    def _rows_of(self, signature_ids: Ids) -> Ids:
-        """Return the rows of the documents with some sorted, distinct signatures."""
-        rows, signatures = self._by_signature
-        starts = np.searchsorted(signatures, signature_ids, side="left")
-        counts = np.searchsorted(signatures, signature_ids, side="right") - starts
-        before = np.cumsum(counts) - counts
-        return rows[np.repeat(starts - before, counts) + np.arange(int(counts.sum()))]
-
-    def _holders(self, signature_ids: Ids | None) -> Holders:
-        rows, signatures = self._by_signature
-        is_first = np.diff(signatures, prepend=-1) > 0
-        distinct_ids, first = signatures[is_first], rows[is_first] + 1
-        counts = self._counts[distinct_ids]
-        if signature_ids is None:
-            return Holders(distinct_ids, first, counts)
-        places = np.searchsorted(distinct_ids, signature_ids)
-        return Holders(signature_ids, first[places], counts[places])
+    def _holders(self, signature_ids: Ids | None) -> Iterator[Holders]:
+        n = self.n_signatures if signature_ids is None else len(signature_ids)
+        for start in range(0, n, _HOLDERS):
+            stop = min(start + _HOLDERS, n)
+            ids = np.arange(start, stop) if signature_ids is None else signature_ids[start:stop]
+            yield Holders(ids, self._signatures.first_rows(ids) + 1, self._signatures.counts(ids))
 
     def document_columns(self, signature_ids: Sequence[int]) -> tuple[Ids, Ids, Ids, list[str]]:
         """Return every document with one of some sorted signatures, as columns."""
-        rows = self._rows_of(np.array(signature_ids, dtype=np.int64))
+        rows = self._signatures.rows_of(np.array(signature_ids, dtype=np.int64))
         keys = self._documents.names.keys_of(rows)
-        return self._documents.signature_ids[rows], rows + 1, self._batches(rows), keys
+        return self._signatures.of(rows), rows + 1, self._batches(rows), keys
 
     def documents_of_signatures(
         self, signature_ids: Iterable[int]
@@ -189,7 +178,7 @@ class TransientState:
 
     def copies(self, among: Ids | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures."""
-        shared = np.flatnonzero(self._counts > 1)
+        shared, _ = self._signatures.shared()
         if among is not None:
             shared = np.intersect1d(shared, among)
         for start in range(0, len(shared), _TEXTS):
@@ -200,33 +189,44 @@ class TransientState:
 
     def shared_signatures(self) -> Iterator[int]:
         """Return the signatures that more than one document has."""
-        return iter(np.flatnonzero(self._counts > 1).tolist())
+        return iter(self._signatures.shared()[0].tolist())
 
     def copy_counts(self) -> tuple[Ids, Ids]:
         """Return (signature ids, numbers of documents) of signatures with several documents."""
-        shared = np.flatnonzero(self._counts > 1)
-        return shared, self._counts[shared]
+        return self._signatures.shared()
 
     def copied_between(self, first: int, last: int) -> list[int]:
         """Return the signatures from first to last that more than one document has."""
-        return (np.flatnonzero(self._counts[first : last + 1] > 1) + first).tolist()
+        shared, _ = self._signatures.shared()
+        start, stop = np.searchsorted(shared, [first, last + 1]).tolist()
+        return [*shared[start:stop].tolist()]
 
     def set_sizes(self) -> tuple[Ids, Ids]:
         """Return (signature ids, numbers of shingles) of all signatures."""
-        return np.arange(self.n_signatures), self._documents.set_sizes[:-1].astype(np.int64)
+        sizes = self._documents.set_sizes.between(0, self.n_signatures)
+        return np.arange(self.n_signatures), sizes[:, 0].astype(np.int64)
 
     def mean_length(self, signature_ids: Ids) -> float:
         """Return the average number of characters in a document of some signatures."""
-        rows = self._rows_of(signature_ids)
-        return float(self._documents.n_chars[rows].mean()) if len(rows) else 0.0
+        n_chars, _ = self._sizes(self._signatures.rows_of(signature_ids))
+        return float(n_chars.mean()) if len(n_chars) else 0.0
 
     # Documents
 
-    def _n_shingles(self, rows: Ids) -> NDArray[np.int32]:
-        return self._documents.set_sizes[self._documents.signature_ids[rows]]
+    def _sizes(self, rows: Ids) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the lengths of documents, and the forms of their bodies."""
+        n_chars, forms = self._documents.sizes.take(rows).T
+        return n_chars, forms
+
+    def _n_shingles(self, signature_ids: Ids) -> Ids:
+        """Return the set sizes of signatures; 0 for -1."""
+        sizes = np.zeros(len(signature_ids), dtype=np.int64)
+        is_signed = signature_ids >= 0
+        sizes[is_signed] = self._documents.set_sizes.take(signature_ids[is_signed])[:, 0]
+        return sizes
 
     def _batches(self, rows: Ids) -> Ids:
-        return np.searchsorted(self._documents.batch_starts, rows, side="right")
+        return np.searchsorted(self._batch_starts, rows, side="right")
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) of every document, in order."""
@@ -234,14 +234,17 @@ class TransientState:
 
     def documents_of_file(self, name: str) -> range | None:
         """Return the doc_ids of a file's documents, if each of its records is one."""
-        rows = self._documents.files.get(name)
+        rows = self._files.get(name)
         return None if rows is None else range(rows.start + 1, rows.stop + 1)
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
         """Yield (doc_id, signature_id, batch_id) of documents with a signature, in order."""
-        rows = np.flatnonzero(self._documents.signature_ids >= 0)
-        ids = self._documents.signature_ids[rows]
-        yield from zip((rows + 1).tolist(), ids.tolist(), self._batches(rows).tolist(), strict=True)
+        for start in range(0, len(self._documents), _HOLDERS):
+            rows = np.arange(start, min(start + _HOLDERS, len(self._documents)))
+            ids = self._signatures.of(rows)
+            rows, ids = rows[ids >= 0], ids[ids >= 0]
+            batches = self._batches(rows).tolist()
+            yield from zip((rows + 1).tolist(), ids.tolist(), batches, strict=True)
 
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
         """Return signatures by key, for keys that exist and have one."""
@@ -260,13 +263,13 @@ class TransientState:
         """Return a column of the documents, in their order."""
         rows = doc_ids - 1
         if column == "n_chars":
-            return list(self._documents.n_chars[rows].tolist())
+            return list(self._sizes(rows)[0].tolist())
         if column == "n_shingles":
-            return list(self._n_shingles(rows).tolist())
+            return list(self._n_shingles(self._signatures.of(rows)).tolist())
         if column == "batch_id":
             return list(self._batches(rows).tolist())
         if column in ("added_at", "last_seen_at"):
-            return [self._documents.added_at] * len(rows)
+            return [self._added_at] * len(rows)
         place = ("key", "source").index(column)
         return [name[place] for name in self._documents.names.take(rows)]
 
@@ -274,46 +277,52 @@ class TransientState:
         """Return documents by key, for the keys that exist."""
         keys = list(keys)
         rows = self._documents.names.rows_of(keys)
-        columns = self._documents
+        keys, rows = [keys[at] for at in np.flatnonzero(rows >= 0).tolist()], rows[rows >= 0]
+        ids = self._signatures.of(rows)
+        columns = (rows + 1, ids, self._n_shingles(ids), self._sizes(rows)[0])
+        added_at = self._added_at
         return {
             key: StoredDocument(
-                row + 1, key, None if signature < 0 else signature, b"", b"",
-                int(columns.set_sizes[signature]), int(columns.n_chars[row]), "", 0,
-                columns.added_at, columns.added_at, 0,
+                doc_id, key, None if signature < 0 else signature, b"", b"",
+                n_shingles, n_chars, "", 0, added_at, added_at, 0,
             )
-            for key, row, signature in zip(
-                keys, rows.tolist(), columns.signature_ids[rows].tolist(), strict=True
+            for key, doc_id, signature, n_shingles, n_chars in zip(
+                keys, *(column.tolist() for column in columns), strict=True
             )
-            if row >= 0
         }  # fmt: skip
 
     # Fields
 
     def fields_of(self, doc_ids: Iterable[int]) -> dict[int, str]:
         """Return kept fields by doc_id, as JSON objects, for the documents that have some."""
-        fields = self._documents.fields
-        return {doc_id: fields[doc_id].decode() for doc_id in doc_ids if doc_id in fields}
+        rows = np.sort(np.fromiter(doc_ids, dtype=np.int64)) - 1
+        values = self._documents.fields.take(rows)
+        return {
+            row + 1: fields.decode()
+            for row, fields in zip(rows.tolist(), values, strict=True)
+            if fields
+        }
 
     def has_fields(self) -> bool:
         """Return whether any document has kept fields."""
-        return bool(self._documents.fields)
+        return self._documents.fields.n_bytes > 0
 
     def has_field(self, name: str) -> bool:
         """Return whether any document has that kept field."""
-        return any(name in orjson.loads(fields) for fields in self._documents.fields.values())
+        return any(name in fields for fields in self._all_fields())
 
     def field_names(self, most: int) -> list[str]:
         """Return the names of kept fields, up to so many."""
         names: set[str] = set()
-        for fields in self._documents.fields.values():
-            names.update(orjson.loads(fields))
+        for fields in self._all_fields():
+            names.update(fields)
         return sorted(names)[:most]
 
-    # Texts
+    def _all_fields(self) -> Iterator[dict[str, Any]]:
+        values = itertools.chain.from_iterable(self._documents.fields.blocks())
+        return (orjson.loads(fields) for fields in values if fields)
 
-    def _first_rows(self, signature_ids: Ids) -> Ids:
-        rows, signatures = self._by_signature
-        return rows[np.searchsorted(signatures, signature_ids, side="left")]
+    # Texts
 
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
@@ -321,8 +330,8 @@ class TransientState:
         """Yield lists of (signature_id, doc_id, form, packed), of one document for each."""
         for start in range(0, len(signature_ids), _TEXTS):
             ids = np.sort(np.array(signature_ids[start : start + _TEXTS], dtype=np.int64))
-            rows = self._first_rows(ids)
-            forms = self._documents.forms[rows].tolist()
+            rows = self._signatures.first_rows(ids)
+            forms = self._sizes(rows)[1].tolist()
             frames = self._documents.bodies.take(rows)
             yield [
                 (signature_id, row + 1, FORMS[form], frame)
@@ -343,7 +352,7 @@ class TransientState:
     def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
         """Yield (doc_id, text or tokens) of some documents."""
         rows = np.sort(np.fromiter(doc_ids, dtype=np.int64)) - 1
-        forms, n_chars = self._documents.forms[rows], self._documents.n_chars[rows]
+        n_chars, forms = self._sizes(rows)
         frames = self._documents.bodies.take(rows)
         for row, form, n, frame in zip(
             rows.tolist(), forms.tolist(), n_chars.tolist(), frames, strict=True
@@ -352,7 +361,7 @@ class TransientState:
 
     def n_chars_of(self, doc_id: int) -> int:
         """Return the length of a document."""
-        return int(self._documents.n_chars[doc_id - 1])
+        return int(self._sizes(np.array([doc_id - 1]))[0][0])
 
     def codec_for(self, frames: Iterable[bytes]) -> BodyCodec:
         """Return what unpacks frames."""
@@ -362,7 +371,7 @@ class TransientState:
 
     def newest_batch(self) -> int:
         """Return the number of the newest batch."""
-        return len(self._documents.batch_starts)
+        return len(self._batch_starts)
 
     def last_batch(self) -> None:
         """Return None: batches have no rows of their own."""
@@ -374,24 +383,24 @@ class TransientState:
 
     def batch_from(self, moment: str, now: str) -> int:
         """Return the first batch, unless it began before that time; then one past the newest."""
-        return 1 if moment <= self._documents.added_at else self.newest_batch() + 1
+        return 1 if moment <= self._added_at else self.newest_batch() + 1
 
     def cursors(self) -> list[Cursor]:
         """Return all cursors: none."""
         return []
 
-    def _new_rows(self, since: int) -> Ids:
-        starts = np.append(self._documents.batch_starts, len(self._documents))
+    def _new(self, since: int) -> Ids:
+        """Return the signature of each document of a batch or later that has one."""
+        starts = np.append(self._batch_starts, len(self._documents))
         rows = np.arange(int(starts[min(since, len(starts)) - 1]), len(self._documents))
-        return rows[self._documents.signature_ids[rows] >= 0]
+        signature_ids = self._signatures.of(rows)
+        return signature_ids[signature_ids >= 0]
 
     def new_signatures(self, since: int) -> Ids:
         """Return the signatures of documents of batch ``since`` or later, sorted."""
-        return distinct(self._documents.signature_ids[self._new_rows(since)])
+        return distinct(self._new(since))
 
     def new_counts(self, since: int) -> tuple[Ids, Ids]:
         """Return (signature ids, numbers of documents) of documents of batch ``since`` or later."""
-        ids, counts = np.unique(
-            self._documents.signature_ids[self._new_rows(since)], return_counts=True
-        )
+        ids, counts = np.unique(self._new(since), return_counts=True)
         return ids, counts

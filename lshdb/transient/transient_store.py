@@ -15,9 +15,7 @@ from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
-from lshdb.transient.document_names import DocumentNames
-from lshdb.transient.spilled import SpilledBytes
-from lshdb.transient.transient_state import TransientState
+from lshdb.transient.transient_state import DocumentColumns, TransientState
 
 __all__ = ["TransientStore"]
 
@@ -38,11 +36,11 @@ class TransientStore:
         self.generation = Generation(self.path, FIRST_NAME, layouts, is_durable=False)
         self.generation.create()
         self.orders = OrderFolder(self.path, BandOrders(params.cut))
-        self.names, self.bodies = DocumentNames(self.path), SpilledBytes(self.path)
+        self.documents = DocumentColumns(self.path)
         self.process = Process()
         self.state: TransientState | None = None
         self.is_closed = self.is_filled = False
-        self._remove = weakref.finalize(self, _remove, folder, self.names, self.bodies)
+        self._remove = weakref.finalize(self, _remove, folder, self.documents)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[TransientState]:
@@ -71,9 +69,6 @@ class TransientStore:
         self._remove()
 
 
-def _remove(
-    folder: tempfile.TemporaryDirectory[str], names: DocumentNames, bodies: SpilledBytes
-) -> None:
-    names.close()
-    bodies.close()
+def _remove(folder: tempfile.TemporaryDirectory[str], documents: DocumentColumns) -> None:
+    documents.close()
     folder.cleanup()

@@ -191,12 +191,17 @@ def test_a_key_that_comes_again_is_rejected(
 
 def test_keys_with_one_hash_are_two_keys(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashes = "lshdb.transient.document_names.hash_keys"
-    monkeypatch.setattr(hashes, lambda keys: np.ones(len(keys), dtype=np.int64))
+    monkeypatch.setattr(hashes, lambda keys: np.full(len(keys), 2**32, dtype=np.uint64))
     small_sizes(monkeypatch, batch_documents=2, first_documents=2)
     with TransientIndex.create() as transient:
         result = transient.add([(key, f"text of {key}") for key in "abcab"])
         assert (result.added, result.rejected) == (3, 2)
-        assert transient._store.names.rows_of(["c", "x", "a", "b"]).tolist() == [2, -1, 0, 1]
+        assert transient._store.documents.names.rows_of(["c", "x", "a", "b"]).tolist() == [
+            2,
+            -1,
+            0,
+            1,
+        ]
 
 
 def test_passages_are_refused(temporary: Path) -> None:
