@@ -83,6 +83,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.params.options import CreateOptions as CreateOptions
     from lshdb.params.s_curve import SCurve as SCurve
     from lshdb.params.s_curve import s_curve as s_curve
+    from lshdb.phases.bars import ProgressBar as ProgressBar
+    from lshdb.phases.bars import progress as progress
     from lshdb.report import ReportResult as ReportResult
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
@@ -134,6 +136,7 @@ _HOMES = {
     "groups.listing": "Cluster Clusters StoredAnswer",
     "groups.neighbors": "NearestNeighbors Neighbor NeighborColumns Neighbors",
     "groups.rewrite_files": "FilterCounts RewrittenFile RewrittenFiles Survivors",
+    "phases.bars": "ProgressBar progress",
     "documents.document": "Body Document Rejected",
     "documents.io.folders": "WalkCounts",
     "documents.read": "read_documents",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from lshdb.errors import ParameterError, UnknownParameterError, hide_credentials
 
@@ -37,15 +38,19 @@ __all__ = [
     "check_names",
     "check_seconds",
     "check_whole",
+    "checks_names",
     "lone_surrogate",
     "parse_moment",
     "plain_number",
     "printable",
+    "refuse_unknown",
     "refuse_url",
     "validate_body",
 ]
 
 Item = TypeVar("Item")
+_Called = ParamSpec("_Called")
+_Answer = TypeVar("_Answer")
 
 MEASURES = ("similarity", "containment")
 """What a question compares: by the metric of the index, or which share of one is in another."""
@@ -102,6 +107,35 @@ def check_names(function: str, names: Iterable[str], expected: Collection[str]) 
                 f"{function} takes no parameter {name!r}{meant}",
                 hint=f"it takes {', '.join(expected)}",
             )
+
+
+def refuse_unknown(function: Callable[..., object], options: Iterable[str]) -> None:
+    """Raise UnknownParameterError for a keyword that a function does not take.
+
+    Call it when a call has failed with a TypeError.
+    """
+    import inspect
+
+    parameters = inspect.signature(function).parameters.values()
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+        names = [
+            parameter.name for parameter in parameters if parameter.name not in ("self", "cls")
+        ]
+        check_names(function.__qualname__, options, names)
+
+
+def checks_names(function: Callable[_Called, _Answer]) -> Callable[_Called, _Answer]:
+    """Have a function name a keyword that it does not take, and suggest another."""
+
+    @functools.wraps(function)
+    def checked(*args: _Called.args, **options: _Called.kwargs) -> _Answer:
+        try:
+            return function(*args, **options)
+        except TypeError:
+            refuse_unknown(function, options)
+            raise
+
+    return checked
 
 
 def check_items(

@@ -14,6 +14,7 @@ signatures.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import operator
 import threading
@@ -23,12 +24,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from lshdb.arguments import checks_names
 from lshdb.arrays import np
 from lshdb.documents.document import validate_key
 from lshdb.errors import IndexChangedError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams, check_expected
+from lshdb.phases.phase import OnProgress, heard, telling
 from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of, html_table
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
@@ -53,6 +56,7 @@ __all__ = [
     "list_batches",
     "map_signatures",
     "require_whole_documents",
+    "tells",
 ]
 
 ATTEMPTS = 5
@@ -293,6 +297,33 @@ def require_whole_documents(store: OpenIndex, what: str) -> None:
         )
 
 
+def tells(method: Callable[_Asked, _Result]) -> Callable[_Asked, _Result]:
+    """Have the work of a method, and of a listing that it returns, tell ``on_progress``.
+
+    The method has that parameter, and need not look at it.
+    """
+    checked = checks_names(method)
+
+    @functools.wraps(method)
+    def telling_method(*args: _Asked.args, **options: _Asked.kwargs) -> _Result:
+        on_progress: Any = options.get("on_progress")
+        if on_progress is None:
+            return checked(*args, **options)
+        if not callable(on_progress):
+            raise ParameterError(
+                f"on_progress is {on_progress!r:.80}, and cannot be called",
+                hint="give a function of three arguments: done, total and unit; or "
+                "lshdb.progress()",
+            )
+        with telling(on_progress):
+            result = checked(*args, **options)
+        if isinstance(result, Listing):
+            result.telling(on_progress)
+        return result
+
+    return telling_method
+
+
 class Listing(Iterator[_Item]):
     """Items as they are found.
 
@@ -319,6 +350,7 @@ class Listing(Iterator[_Item]):
         self._said = {"index": str(handle.now[0].path), **said}
         self._begun: Iterator[_Item] | None = None
         self._is_spent = False
+        self._on_progress: OnProgress | None = None
         self.newest_batch: int | None = None
 
     @abstractmethod
@@ -343,7 +375,23 @@ class Listing(Iterator[_Item]):
 
     def _iterate(self) -> Iterator[_Item]:
         """Iterate once; nothing is asked before the first item is."""
-        return itertools.chain.from_iterable(self._parts(self._items))
+        return self._asked(self._items)
+
+    def telling(self, on_progress: OnProgress | None) -> Self:
+        """Tell a function how far an iteration is; return the listing.
+
+        Parameters
+        ----------
+        on_progress : callable, optional
+            Called with what is done, the total (None if unknown) and the unit.
+        """
+        self._on_progress = on_progress
+        return self
+
+    def _asked(self, ask: Callable[[Store, Family], Iterator[_Part]]) -> Iterator[_Part]:
+        """Yield what an answer to the question has."""
+        parts = itertools.chain.from_iterable(self._parts(ask))
+        return heard(parts, self._on_progress)
 
     def _parts(self, ask: Callable[[Store, Family], Iterator[_Part]]) -> Iterator[Iterable[_Part]]:
         """Yield the first item, then the others; ask again if the index was rebanded before it.
@@ -394,7 +442,7 @@ class ColumnListing(Listing[_Item], Generic[_Item, _Block]):
         LshdbError
             As the loop does.
         """
-        return itertools.chain.from_iterable(self._parts(self._columns))
+        return self._asked(self._columns)
 
 
 class ListingTable(Listing[_Item], ResultTable):

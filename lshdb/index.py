@@ -20,6 +20,7 @@ from lshdb.arguments import (
     Unit,
     Verify,
     check_folder_name,
+    checks_names,
 )
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
@@ -38,8 +39,10 @@ from lshdb.handle import (
     list_batches,
     map_signatures,
     require_whole_documents,
+    tells,
 )
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import OnProgress
 from lshdb.result_tables import html_table
 from lshdb.search.query import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.verification import MEMORY, has_signatures
@@ -135,6 +138,7 @@ class Index:
         return self._handle.now[1]
 
     @classmethod
+    @checks_names
     def create(
         cls,
         path: Path_,
@@ -273,6 +277,7 @@ class Index:
         return cls(handle)
 
     @classmethod
+    @tells
     def from_export(
         cls,
         folder: Path_,
@@ -281,7 +286,7 @@ class Index:
         database: str | None = None,
         schema: str | None = None,
         tokenizer: Tokenizer | str | None = None,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Index:
         """Create an index from an export (:meth:`export`) and open it; nothing is signed again.
 
@@ -301,7 +306,7 @@ class Index:
         tokenizer : Tokenizer or str, optional
             As for :meth:`open`.
         on_progress : callable, optional
-            Called with the number of documents imported so far.
+            As for :meth:`add`.
 
         Raises
         ------
@@ -323,7 +328,7 @@ class Index:
             from lshdb.dataset.dataset_import import import_dataset as load
         else:
             from lshdb.exchange.importer import import_export as load
-        load(Path(folder), Path(path), place=place, on_progress=on_progress)
+        load(Path(folder), Path(path), place=place)
         return cls.open(path, tokenizer=tokenizer)
 
     @classmethod
@@ -460,6 +465,7 @@ class Index:
 
     # Changes
 
+    @tells
     def add(
         self,
         documents: Iterable[Given] | Table,
@@ -477,6 +483,7 @@ class Index:
         on_reject: Callable[[Rejected], None] | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
         on_wait: Callable[[LockedError], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AddResult:
         """Add documents in batches, committing them as they fill.
 
@@ -522,6 +529,10 @@ class Index:
         on_wait : callable, optional
             Called before waiting for another writer, with the error that you get if the wait is too
             long; it says who that is.
+        on_progress : callable, optional
+            Called with what is done, the total (None if unknown) and the unit, such as
+            ``"documents"``: at both ends of a phase of the work and, between, at most twenty
+            times a second. What it raises ends the call. :func:`lshdb.progress` makes a bar.
 
         Returns
         -------
@@ -572,7 +583,14 @@ class Index:
             )
         )  # fmt: skip
 
-    def remove(self, keys: str | Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
+    @tells
+    def remove(
+        self,
+        keys: str | Iterable[str],
+        *,
+        lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
+    ) -> RemoveResult:
         """Remove documents; no answer contains them from the commit on.
 
         Their signatures and postings stay on disk and are skipped. :meth:`compact` removes them.
@@ -583,6 +601,8 @@ class Index:
             A string is one key.
         lock_timeout : float
             Seconds to wait for another writer.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -601,8 +621,14 @@ class Index:
             lambda store, _: remove_documents(store, keys, lock_timeout=lock_timeout)
         )
 
+    @tells
     def expire(
-        self, since: datetime, *, dry_run: bool = False, lock_timeout: float = 60.0
+        self,
+        since: datetime,
+        *,
+        dry_run: bool = False,
+        lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
     ) -> RemoveResult:
         """Remove documents that were last added, changed or not, before a time.
 
@@ -614,6 +640,8 @@ class Index:
             Only count them.
         lock_timeout : float
             Seconds to wait for another writer.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -637,6 +665,7 @@ class Index:
 
     # Questions about one document or a few
 
+    @checks_names
     def query(
         self,
         body: Body | None = None,
@@ -701,6 +730,7 @@ class Index:
             probe_limit=probe_limit, below=below, measure=measure,
         )  # fmt: skip
 
+    @tells
     def query_many(
         self,
         documents: Iterable[Document | tuple[str, Body] | Body],
@@ -713,6 +743,7 @@ class Index:
         below: float | None = None,
         measure: Measure = "similarity",
         workers: int | None = 1,
+        on_progress: OnProgress | None = None,
     ) -> QueryAnswers:
         """Answer many queries on one state of the index; stream (query key, answer) for each.
 
@@ -728,6 +759,8 @@ class Index:
             Threads; None means one per core. Several read a few thousand queries ahead. One thread
             answers each query before it reads the next, as a pipe needs, unless ``documents`` is a
             list or a tuple. The answers are the same.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -937,6 +970,7 @@ class Index:
 
     # Questions about all documents
 
+    @tells
     def pairs(
         self,
         *,
@@ -953,6 +987,7 @@ class Index:
         ignore_same_path: bool = False,
         limit: int | None = None,
         measure: Measure = "similarity",
+        on_progress: OnProgress | None = None,
     ) -> PairSearch:
         """Stream all near-duplicate pairs, each once.
 
@@ -1001,6 +1036,8 @@ class Index:
             its similarity is the share of the shingles of ``key1`` that ``key2`` has. Documents
             that contain each other are two pairs. All texts are compared, so none is missed; not
             with ``max_bucket``. Only in an index of texts that stores them.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1024,6 +1061,7 @@ class Index:
             cross=cross, ignore_same_path=ignore_same_path, limit=limit, measure=measure,
         )  # fmt: skip
 
+    @tells
     def passages(
         self,
         *,
@@ -1034,6 +1072,7 @@ class Index:
         workers: int | None = None,
         limit: int | None = None,
         with_text: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> PassageSearch:
         """Stream the passages that recur, in an index that was made with ``passages``.
 
@@ -1050,6 +1089,8 @@ class Index:
             Stop after so many passages.
         with_text : bool
             Whether to give the texts of the passages, too.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1142,8 +1183,14 @@ class Index:
 
         return self._handle.ask(explain_passages, key1, key2, with_text=with_text)
 
+    @tells
     def join(
-        self, other: Index, *, threshold: float | None = None, verify: Verify | None = None
+        self,
+        other: Index,
+        *,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        on_progress: OnProgress | None = None,
     ) -> JoinedPairs:
         """Stream all near-duplicate pairs of a document here and one in another index.
 
@@ -1153,6 +1200,8 @@ class Index:
             An index with equal parameters; threshold, recall and store_text may differ.
         threshold, verify
             As for :meth:`pairs`; exact by default if both store texts.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1233,6 +1282,7 @@ class Index:
 
         return self._handle.ask(remove_cursor, name, lock_timeout=lock_timeout)
 
+    @tells
     def update_clusters(
         self,
         *,
@@ -1242,6 +1292,7 @@ class Index:
         lock_timeout: float = 60.0,
         memory: int = MEMORY,
         workers: int | None = None,
+        on_progress: OnProgress | None = None,
     ) -> EdgeState:
         """Bring verified edges and clusters up to date, if they are not.
 
@@ -1264,6 +1315,8 @@ class Index:
             Seconds to wait for another writer.
         memory, workers
             As for :meth:`pairs`.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1311,6 +1364,7 @@ class Index:
 
         return self._handle.ask(loss_of_stored, threshold)
 
+    @tells
     def clusters(
         self,
         *,
@@ -1322,6 +1376,7 @@ class Index:
         differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
     ) -> Clusters:
         """Stream the clusters of near-duplicate documents, the largest first.
 
@@ -1346,6 +1401,8 @@ class Index:
             copies of a member.
         lock_timeout : float
             Seconds to wait for another writer, if an update is needed.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1366,6 +1423,7 @@ class Index:
             since=since, agree=agree, differ=differ, update=update, lock_timeout=lock_timeout,
         )  # fmt: skip
 
+    @tells
     def dedup(
         self,
         *,
@@ -1378,6 +1436,7 @@ class Index:
         differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
     ) -> Deduplication:
         """Decide for each document whether to keep it, and if not, which one is kept instead.
 
@@ -1411,6 +1470,8 @@ class Index:
             Only pairs that these kept fields allow count, as for :meth:`pairs`.
         update, lock_timeout
             As for :meth:`clusters`.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1430,6 +1491,7 @@ class Index:
             lock_timeout=lock_timeout,
         )  # fmt: skip
 
+    @tells
     def filter(
         self,
         path: Path_,
@@ -1444,6 +1506,7 @@ class Index:
         update: bool = True,
         lock_timeout: float = 60.0,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
+        on_progress: OnProgress | None = None,
     ) -> Survivors:
         """Stream the lines of a JSON Lines file that :meth:`dedup` keeps, byte for byte.
 
@@ -1461,6 +1524,8 @@ class Index:
         max_document_bytes : int
             The longest line to parse, as for :func:`lshdb.read_documents`. A longer one is passed
             on in pieces, never held in memory, and counted as ``too_long``.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Raises
         ------
@@ -1478,6 +1543,7 @@ class Index:
             lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
         )  # fmt: skip
 
+    @tells
     def dedup_files(
         self,
         paths: Sequence[Path_],
@@ -1509,6 +1575,7 @@ class Index:
         needs_documents: bool = True,
         on_file: Callable[[RewrittenFile], None] | None = None,
         on_decisions: Callable[[Iterator[Decision]], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RewrittenFiles:
         """Write files again with only the records that :meth:`dedup` keeps, or with marks on all.
 
@@ -1552,6 +1619,8 @@ class Index:
         on_decisions : callable, optional
             Called once, before the first file is written, with an iterator of what :meth:`dedup`
             would decide; ``field:NAME`` counts as for the files.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Raises
         ------
@@ -1576,6 +1645,7 @@ class Index:
             needs_documents=needs_documents, on_file=on_file, on_decisions=on_decisions,
         )  # fmt: skip
 
+    @tells
     def neighbors(
         self,
         *,
@@ -1586,6 +1656,7 @@ class Index:
         since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
     ) -> Neighbors | NearestNeighbors:
         """Stream the most similar documents of every document.
 
@@ -1610,6 +1681,8 @@ class Index:
         update, lock_timeout
             As for :meth:`clusters`; without effect with ``recall``, which needs no edges and
             writes nothing.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1635,6 +1708,7 @@ class Index:
             update=update, lock_timeout=lock_timeout,
         )  # fmt: skip
 
+    @tells
     def recall(
         self,
         *,
@@ -1645,7 +1719,7 @@ class Index:
         seed: int = 0,
         memory: int = MEMORY,
         workers: int | None = None,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> MeasuredRecall:
         """Measure which share of the near-duplicate pairs is found, against all texts or vectors.
 
@@ -1672,7 +1746,7 @@ class Index:
         workers : int, optional
             Threads; one per core by default. The result is the same.
         on_progress : callable, optional
-            Called with the number of contents that were compared so far.
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1695,9 +1769,9 @@ class Index:
         return self._handle.ask(
             measure_recall, sample=sample, threshold=threshold, furthest=furthest,
             max_bucket=max_bucket, seed=seed, memory=memory, workers=workers,
-            on_progress=on_progress,
         )  # fmt: skip
 
+    @tells
     def advise(
         self,
         *,
@@ -1707,6 +1781,7 @@ class Index:
         seed: int = 1,
         memory: int = MEMORY,
         workers: int | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Advice:
         """Say which threshold and shingle to take, by the stored texts.
 
@@ -1728,6 +1803,8 @@ class Index:
             Bytes for texts and shingles.
         workers : int, optional
             Threads; one per core by default. The result is the same.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1749,6 +1826,7 @@ class Index:
             workers=workers,
         )  # fmt: skip
 
+    @tells
     def contract(
         self,
         path: Path_,
@@ -1760,6 +1838,7 @@ class Index:
         update: bool = True,
         lock_timeout: float = 60.0,
         on_reject: Callable[[Rejected], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Contraction:
         """Contract a graph by the clusters of its nodes; the work is done when this returns.
 
@@ -1783,6 +1862,8 @@ class Index:
             Leave out links of a node to itself.
         on_reject : callable, optional
             Called with each line that is not a link; the line is counted and skipped.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1886,6 +1967,7 @@ class Index:
 
         return self._handle.ask(run_sql, statement, parameters, timeout=timeout)
 
+    @tells
     def report(
         self,
         path: Path_,
@@ -1898,7 +1980,7 @@ class Index:
         update: bool = True,
         overwrite: bool = False,
         lock_timeout: float = 60.0,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> ReportResult:
         """Write HTML pages about the contents of the index and the pairs that it finds.
 
@@ -1932,7 +2014,7 @@ class Index:
         lock_timeout : float
             Seconds to wait for another writer, if an update is needed.
         on_progress : callable, optional
-            Called with the number of clusters written so far.
+            As for :meth:`add`.
 
         Returns
         -------
@@ -1959,13 +2041,20 @@ class Index:
         options = ReportOptions(
             since=since, cluster=cluster, threshold=threshold, limit=limit, sample=sample,
             update=update, overwrite=overwrite, lock_timeout=lock_timeout,
-            on_progress=on_progress,
         )  # fmt: skip
         return self._handle.ask(make_report, os.fspath(path), options=options)
 
     # Other indexes
 
-    def copy(self, path: Path_, *, database: str | None = None, schema: str | None = None) -> None:
+    @tells
+    def copy(
+        self,
+        path: Path_,
+        *,
+        database: str | None = None,
+        schema: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
         """Copy the index as it is now, while others read it and write to it.
 
         The copy holds one committed state and keeps the uuid. If you write to both afterwards, do
@@ -1978,6 +2067,8 @@ class Index:
         database : str, optional
             URL of the copy's database; by default ``index.db`` in the directory, wherever this
             index has its own.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Raises
         ------
@@ -2000,12 +2091,13 @@ class Index:
         place = DatabasePlace(database, schema)
         self._handle.ask(lambda store, _: copy_index(store, Path(path), place=place))
 
+    @tells
     def export(
         self,
         path: Path_,
         *,
         format: TableFormat = "jsonl",
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Write the index as it is now to files in open formats, while others write to it.
 
@@ -2022,7 +2114,7 @@ class Index:
             a dataset of tables that other engines read and Spark adds to
             (``docs/format-spark.md``); it needs the extra ``lshdb[spark]``.
         on_progress : callable, optional
-            Called with the number of documents written so far.
+            As for :meth:`add`.
 
         Raises
         ------
@@ -2044,16 +2136,13 @@ class Index:
         if format == "delta":
             from lshdb.dataset.dataset_export import export_dataset
 
-            self._handle.ask(
-                lambda store, _: export_dataset(store, Path(path), on_progress=on_progress)
-            )
+            self._handle.ask(lambda store, _: export_dataset(store, Path(path)))
             return
         from lshdb.exchange.exporter import export_store
 
-        self._handle.ask(
-            lambda store, _: export_store(store, Path(path), tables=format, on_progress=on_progress)
-        )
+        self._handle.ask(lambda store, _: export_store(store, Path(path), tables=format))
 
+    @tells
     def reindex(
         self,
         path: Path_,
@@ -2063,6 +2152,7 @@ class Index:
         schema: str | None = None,
         workers: int | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
+        on_progress: OnProgress | None = None,
         **parameters: Unpack[Parameters],
     ) -> AddResult:
         """Make another index from the stored texts, with other parameters.
@@ -2086,6 +2176,8 @@ class Index:
             Threads that sign; one per core by default.
         on_commit : callable, optional
             Called after each commit with the counts so far.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2116,12 +2208,14 @@ class Index:
             )
         )  # fmt: skip
 
+    @tells
     def merge(
         self,
         *others: Index,
         on_conflict: OnConflict = "replace",
         lock_timeout: float = 60.0,
         on_commit: Callable[[AddResult], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AddResult:
         """Take over the documents of other indexes without signing them again.
 
@@ -2143,6 +2237,8 @@ class Index:
             Seconds to wait for another writer of this index.
         on_commit : callable, optional
             Called after each commit with the counts so far.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2180,7 +2276,10 @@ class Index:
 
     # Upkeep
 
-    def compact(self, *, lock_timeout: float = 60.0) -> RewriteResult:
+    @tells
+    def compact(
+        self, *, lock_timeout: float = 60.0, on_progress: OnProgress | None = None
+    ) -> RewriteResult:
         """Free the space of documents that were removed or replaced.
 
         Write a new signature file without the signatures that no document has any longer, and drop
@@ -2192,6 +2291,8 @@ class Index:
         ----------
         lock_timeout : float
             Seconds to wait for another writer.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2218,6 +2319,7 @@ class Index:
         return self._handle.ask(lambda store, _: compact_store(store, lock_timeout=lock_timeout))
 
     @staticmethod
+    @tells
     def reband(
         path: Path_,
         *,
@@ -2227,6 +2329,7 @@ class Index:
         rows: int | None = None,
         index_bands: bool | None = None,
         lock_timeout: float = 60.0,
+        on_progress: OnProgress | None = None,
     ) -> RewriteResult:
         """Divide the signatures into other bands, for another threshold or recall.
 
@@ -2246,6 +2349,8 @@ class Index:
             changes nothing else.
         lock_timeout : float
             Seconds to wait for another writer.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2271,6 +2376,7 @@ class Index:
         return reband_index(Path(path), changes, index_bands=index_bands, lock_timeout=lock_timeout)
 
     @staticmethod
+    @tells
     def upgrade(
         path: Path_,
         *,
@@ -2278,6 +2384,7 @@ class Index:
         lock_timeout: float = 60.0,
         workers: int | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> tuple[str | None, str]:
         """Bring an index up to date, in one transaction: all of it, or nothing.
 
@@ -2298,6 +2405,8 @@ class Index:
             Threads that sign; by default one per core.
         on_commit : callable, optional
             Called with the counts so far, while an index of format 1 is signed.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2322,8 +2431,13 @@ class Index:
             on_commit=on_commit,
         )
 
+    @tells
     def check(
-        self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
+        self,
+        *,
+        quick: bool = False,
+        on_note: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Finding]:
         """Check everything on disk for damage; return an empty list if the index is sound.
 
@@ -2333,6 +2447,8 @@ class Index:
             Check only headers, counts and small tables; see ``docs/check.md`` for what this misses.
         on_note : callable, optional
             Called with one sentence for each thing worth knowing that is not damage.
+        on_progress : callable, optional
+            As for :meth:`add`.
         """
         from lshdb.maintain.check import check_store
 
@@ -2363,12 +2479,14 @@ class Index:
         return self._handle.ask(mend_times, lock_timeout=lock_timeout)
 
     @staticmethod
+    @tells
     def repair(
         path: Path_,
         *,
         tokenizer: Tokenizer | str | None = None,
         lock_timeout: float = 60.0,
         workers: int | None = None,
+        on_progress: OnProgress | None = None,
     ) -> RepairResult:
         """Check an index and, if anything is damaged, rebuild it from everything that is sound.
 
@@ -2385,6 +2503,8 @@ class Index:
             Seconds to wait for another writer.
         workers : int, optional
             Threads that sign; one per core by default.
+        on_progress : callable, optional
+            As for :meth:`add`.
 
         Returns
         -------
@@ -2426,6 +2546,7 @@ def deduplicate(
     mark: Literal[False] = False,
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> _Table: ...
 
@@ -2439,10 +2560,12 @@ def deduplicate(
     mark: Literal[True],
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> Any: ...
 
 
+@tells
 def deduplicate(
     table: Any,
     *,
@@ -2451,6 +2574,7 @@ def deduplicate(
     mark: bool = False,
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> Any:
     """Return a table in memory without the rows that repeat others.
@@ -2480,6 +2604,8 @@ def deduplicate(
         Threads that sign; one per core by default.
     tokenizer : Tokenizer or str, optional
         As for :meth:`Index.create`.
+    on_progress : callable, optional
+        As for :meth:`Index.add`.
     **parameters
         Parameters of :meth:`Index.create` by name (``threshold=0.7, k=3``).
 
@@ -2506,7 +2632,9 @@ def deduplicate(
     from lshdb.params.options import check_parameters
     from lshdb.transient.transient_index import TransientIndex
 
-    check_parameters("deduplicate", parameters, "text", "keep", "mark", "workers", "tokenizer")
+    check_parameters(
+        "deduplicate", parameters, "text", "keep", "mark", "workers", "tokenizer", "on_progress"
+    )
     rows = TableRows(table, text=text, keep=keep, is_marked=mark)
     with TransientIndex.create(tokenizer=tokenizer, **parameters) as index:
         if rows.are_there:

@@ -34,9 +34,9 @@ HEAVY = {
 DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
-    "shingling", "params", "kernel", "signatures", "files", "disksort", "storage", "documents",
-    "ingest", "search", "groups", "transient", "maintain", "exchange", "dataset", "spark",
-    "advice", "pages", "report", "plot", "serve", "cli",
+    "phases", "shingling", "params", "kernel", "signatures", "files", "disksort", "storage",
+    "documents", "ingest", "search", "groups", "transient", "maintain", "exchange", "dataset",
+    "spark", "advice", "pages", "report", "plot", "serve", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
 ROOT_FILES = 11

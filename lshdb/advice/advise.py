@@ -22,6 +22,7 @@ from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters, check_parameters
 from lshdb.params.s_curve import s_curve
+from lshdb.phases.phase import OnProgress, telling
 from lshdb.search.all_texts import has_texts
 from lshdb.search.verification import MEMORY, check_limits
 from lshdb.search.word_diff import readable_text
@@ -55,7 +56,7 @@ def advise(
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
     on_reject: Callable[[Rejected], None] | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
     **options: Unpack[Parameters],
 ) -> Advice:
     """Say which threshold and shingle to take for some texts; no index is made.
@@ -82,8 +83,10 @@ def advise(
         Threads; one per core by default. The result is the same.
     tokenizer : Tokenizer or str, optional
         As for :meth:`lshdb.Index.create`.
-    on_reject, on_progress : callable, optional
-        Called with each rejected input, and with the number of documents that were read so far.
+    on_reject : callable, optional
+        Called with each rejected input.
+    on_progress : callable, optional
+        As for :meth:`lshdb.Index.add`.
     **options
         Parameters of :meth:`lshdb.Index.create`; with ``k``, no other k is proposed. Another
         ``seed`` draws other documents.
@@ -122,15 +125,16 @@ def advise(
     split = splitter(params.tokenizer, own_tokenizer) if params.unit == "tokenizer" else None
     answers = Labels.of(labels) if labels is not None else None
     family = family_of(params, split)
-    drawn = sample_of_stream(
-        documents, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
-        named=answers.keys if answers else (), on_reject=on_reject, on_progress=on_progress,
-    )  # fmt: skip
-    advising = _Advising(
-        params, drawn, split=split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
-        workers=choose_workers(workers), is_fixed=options.get("k") is not None,
-    )  # fmt: skip
-    return advising.advice(aim, answers, lambda line, k: _new_index(line, k, options, recorded))
+    with telling(on_progress):
+        drawn = sample_of_stream(
+            documents, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
+            named=answers.keys if answers else (), on_reject=on_reject,
+        )  # fmt: skip
+        advising = _Advising(
+            params, drawn, split=split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
+            workers=choose_workers(workers), is_fixed=options.get("k") is not None,
+        )  # fmt: skip
+        return advising.advice(aim, answers, lambda line, k: _new_index(line, k, options, recorded))
 
 
 def advise_on_index(

@@ -9,18 +9,20 @@ texts take too much memory, the last ones are let go, and what would come behind
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from lshdb.arguments import check_items
+from lshdb.documents.blocks import DocumentStream
 from lshdb.documents.document import (
     Rejected,
     given_document,
     validate_key,
 )
 from lshdb.ingest.add import n_chars_of
+from lshdb.phases.phase import Phase, counting
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -71,7 +73,6 @@ def sample_of_stream(
     seed: int,
     named: Collection[str],
     on_reject: Callable[[Rejected], None] | None,
-    on_progress: Callable[[int], None] | None,
 ) -> DocumentSample:
     """Draw from a stream, which is read to its end.
 
@@ -88,8 +89,8 @@ def sample_of_stream(
     seed : int
     named : collection of str
         Keys whose texts are kept besides.
-    on_reject, on_progress : callable, optional
-        Called with each rejection, and with the number of documents so far.
+    on_reject : callable, optional
+        Called with each rejection.
 
     Notes
     -----
@@ -103,7 +104,7 @@ def sample_of_stream(
     sample = DocumentSample()
     drawing = _Drawing(most, memory)
     n_read = 0
-    for item in documents:
+    for item in _counted(documents):
         rejected = item if isinstance(item, Rejected) else None
         if rejected is None:
             document = given_document(item)
@@ -119,11 +120,22 @@ def sample_of_stream(
         if document.key in named:
             sample.named[document.key] = document.body
         drawing.offer(document.key, document.body, _place(document.key, seed))
-        if on_progress is not None and n_read % _TOLD == 0:
-            on_progress(n_read)
     sample.keys, sample.bodies = drawing.drawn()
     sample.documents = len(sample.keys) if drawing.is_all else n_read
     return sample
+
+
+def _counted(documents: Iterable[Any]) -> Iterator[Any]:
+    """Yield the same documents; bytes count for files, else documents."""
+    files = documents.progress if isinstance(documents, DocumentStream) else None
+    if files is None or not files.total:
+        total = len(documents) if isinstance(documents, Sized) else None
+        yield from counting(documents, "documents", total)
+        return
+    with Phase("bytes", files.total) as phase:
+        for document in documents:
+            yield document
+            phase.reached(files.position)
 
 
 def sample_of_index(

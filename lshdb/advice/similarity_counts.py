@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from lshdb.advice.advice import SimilarityHistogram, SimilaritySlice
 from lshdb.advice.sampled_documents import DocumentSample
 from lshdb.ingest.add import n_chars_of
+from lshdb.phases.phase import counting
 from lshdb.search.all_texts import blocks_within
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
@@ -298,7 +299,9 @@ class _Counting:
             return start, len(sets.counts), *shared
 
         with closing(work_ahead(compare, self._parts(), workers=workers)) as results:
-            for start, n, asking, twos, levels in results:
+            total = len(self._sets.counts)
+            parts = counting(results, "documents", total, lambda part: part[1])
+            for start, n, asking, twos, levels in parts:
                 self._add(start, n, asking + start, twos, levels)
 
     def _parts(self) -> Iterator[tuple[int, _ShingleSets]]:

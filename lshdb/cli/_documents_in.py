@@ -130,7 +130,6 @@ def documents_for(
         "body": kind.body,
         "dim": dim,
         "fallback": "urls" if unit in URL_UNITS else None,
-        "on_progress": progress.bytes_read,
         "on_note": progress.line,
     }
     if index is None and kind.is_dense:
@@ -252,9 +251,9 @@ def add_watched(
 
 
 @contextlib.contextmanager
-def committing(words: str, total: int) -> Iterator[TaskProgress]:
+def committing(words: str) -> Iterator[TaskProgress]:
     """Show what is being committed and, after Ctrl-C, say what is in the index."""
-    progress = TaskProgress(words, total=total)
+    progress = TaskProgress(words)
     try:
         with progress:
             yield progress

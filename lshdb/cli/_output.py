@@ -40,6 +40,8 @@ from lshdb.cli._column import Column
 from lshdb.cli._delivery import delivered, end_answer
 from lshdb.cli._status import erase, status_line
 from lshdb.errors import hide_credentials, install_command
+from lshdb.phases.bars import Share
+from lshdb.phases.phase import telling
 
 __all__ = [
     "FORMATS",
@@ -276,7 +278,12 @@ def complain(text: str) -> None:
 def working(words: str, count: Callable[[], str] | None = None) -> Iterator[None]:
     """Show on a terminal what is being done, after a second; nothing with ``-q``."""
     if is_terminal(sys.stderr) and not is_quiet():
-        with status_line(words, count):
+        share = Share()
+
+        def so_far() -> str:
+            return ", ".join(filter(None, (count() if count is not None else "", share.words)))
+
+        with status_line(words, so_far), telling(share):
             yield
     else:
         yield

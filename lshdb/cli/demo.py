@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -25,6 +25,8 @@ from lshdb.cli._options import Command
 from lshdb.cli._output import Column, flush_output, print_listing, say
 from lshdb.cli._words import counted
 from lshdb.cli.pairs import COLUMNS
+from lshdb.documents.blocks import DocumentStream, in_blocks
+from lshdb.documents.io.streams import Progress
 
 __all__ = ["command"]
 
@@ -56,7 +58,9 @@ def command(ctx: click.Context, index_path: str) -> None:
             hint="use a Python that is installed with its source files",
         )
     progress = AddProgress()
-    documents = _documents(library, files, progress.bytes_read)
+    n_read = Progress(None, sum(file.stat().st_size for file in files))
+    blocks = in_blocks(_documents(library, files, n_read), is_at_hand=True)
+    documents = DocumentStream(blocks, is_at_hand=True, progress=n_read)
     with open_if_there(index_path) or create_and_say(index_path) as index:
         if any(not batch.source.startswith(_SOURCE) for batch in index.batches()):
             raise click.UsageError(
@@ -91,25 +95,21 @@ def _source_files(library: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 
-def _documents(
-    library: Path, files: list[Path], on_progress: Callable[[int, int], None]
-) -> Iterator[Document | Rejected]:
+def _documents(library: Path, files: list[Path], n_read: Progress) -> Iterator[Document | Rejected]:
     """Yield the files as documents; the keys are paths below the library."""
-    total = sum(file.stat().st_size for file in files)
-    position = 0
     for file in files:
         try:
             content = file.read_bytes()
+            n_read.begin(len(content))
             text = content.decode("utf-8")
         except UnicodeDecodeError:
             yield Rejected(str(file), "not valid UTF-8")
         except OSError as error:
             yield Rejected(str(file), f"cannot be read: {error.strerror}")
-            continue
         else:
             yield Document(file.relative_to(library).as_posix(), text, str(file))
-        position += len(content)
-        on_progress(position, max(total, position))
+            n_read.read(len(content))
+            n_read.end()
 
 
 def _show_pairs(pairs: list[Pair], threshold: float) -> None:

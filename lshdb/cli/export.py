@@ -47,6 +47,6 @@ def command(index_path: str, *, output: str, tables: TableFormat) -> None:
     lshdb export news.lshdb -o news-parquet --format parquet
     lshdb export news.lshdb -o news-dataset --format delta
     """
-    with Index.open(index_path) as index, TaskProgress("exporting", total=len(index)) as progress:
-        index.export(output, format=tables, on_progress=progress.reached)
+    with Index.open(index_path) as index, TaskProgress("exporting"):
+        index.export(output, format=tables)
     note(f"exported to {output}")

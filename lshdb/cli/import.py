@@ -31,10 +31,8 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
     lshdb import news-export news.lshdb
     lshdb import news-export news.lshdb --database postgresql+psycopg://db/news
     """
-    with TaskProgress("importing") as progress:
-        index = Index.from_export(
-            folder, path, database=database, schema=schema, on_progress=progress.reached
-        )
+    with TaskProgress("importing"):
+        index = Index.from_export(folder, path, database=database, schema=schema)
     with index:
         documents = index.stats().documents
     note(f"imported {counted(documents, 'document')} into {path}")

@@ -42,7 +42,7 @@ def command(
     with contextlib.ExitStack() as opened:
         index = opened.enter_context(Index.open(index_path))
         sources = [opened.enter_context(Index.open(path)) for path in paths]
-        with committing("merging", total=sum(map(len, sources))) as progress:
+        with committing("merging") as progress:
             result = index.merge(
                 *sources,
                 on_conflict=on_conflict,

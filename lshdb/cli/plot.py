@@ -79,10 +79,8 @@ def command(
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
-        TaskProgress("drawing") as progress,
+        TaskProgress("drawing"),
     ):
-        if what == "recall":
-            options["on_progress"] = progress.reached
         figure = FIGURES[what](index, **options)
     save(figure, output, overwrite=overwrite)
     note(f"wrote {output}")

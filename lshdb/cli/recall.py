@@ -95,10 +95,8 @@ def command(
     lshdb recall news.lshdb --max-bucket 1000 --json
     """
     with Index.open(index_path) as index, prompt_interrupts():
-        sample = options["sample"]
-        total = len(index) if sample is None else min(sample, len(index))
-        with TaskProgress("comparing with all others", total=total) as progress:
-            measured = index.recall(**options, on_progress=progress.reached)
+        with TaskProgress("comparing with all others"):
+            measured = index.recall(**options)
         names = _IN_TABLES if chosen_format(output_format) == "table" else tuple(measured.rows()[0])
         columns = [Column(name, "similarity" if name in _SHARES else "number") for name in names]
         print_listing(

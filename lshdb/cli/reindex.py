@@ -45,10 +45,8 @@ def command(index_path: str, path: str, *, workers: int | None, **options: Any) 
     lshdb reindex news.lshdb precise.lshdb --num-perm 256
     lshdb reindex books.lshdb passages.lshdb --passages 50:25
     """
-    with Index.open(index_path) as index, TaskProgress("reindexing", total=len(index)) as progress:
-        result = index.reindex(
-            path, workers=workers, on_commit=progress.committed, **given_parameters(options)
-        )
+    with Index.open(index_path) as index, TaskProgress("reindexing"):
+        result = index.reindex(path, workers=workers, **given_parameters(options))
     with Index.open(path) as new:
         note(f"made the index {path}: {described(new.params)}")
     note(summary(result))

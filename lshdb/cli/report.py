@@ -81,12 +81,12 @@ def command(
     path = "/dev/stdout" if output == "-" else output
     with (
         Index.open(index_path) as index,
-        TaskProgress("writing the report", "clusters") as progress,
+        TaskProgress("writing the report"),
     ):
         result = index.report(
             path, since=since, cluster=document_key(index, cluster), threshold=threshold,
             limit=limit, sample=sample, update=not no_update, overwrite=overwrite,
-            lock_timeout=lock_timeout, on_progress=progress.reached,
+            lock_timeout=lock_timeout,
         )  # fmt: skip
     pages = "" if result.pages == 1 else f" on {result.pages:,} pages"
     note(f"wrote {result.path}: {counted(result.clusters, 'cluster')}{pages}")

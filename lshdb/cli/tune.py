@@ -163,7 +163,7 @@ def command(
         question["sample"] = sample
     index_path = next((path for path in files if is_index(path)), None)
     rejections = RejectionNotes()
-    with prompt_interrupts(), TaskProgress("comparing") as progress:
+    with prompt_interrupts(), TaskProgress("comparing", reading="reading"):
         if index_path is not None:
             _refuse_beside_index(files, index_path, parameters)
             with Index.open(index_path) as index:
@@ -171,13 +171,11 @@ def command(
         else:
             items = read_documents(
                 files, body="text", input_format=input_format, on_note=note,
-                on_progress=progress.bytes_read,
                 fallback="urls" if parameters.get("unit") in URL_UNITS else None, **reading,
             )  # fmt: skip
             advice = advise(
                 items,
                 on_reject=rejections.add,
-                on_progress=progress.reached,
                 **question,
                 **parameters,
             )

@@ -25,12 +25,11 @@ def command(index_path: str, *, workers: int | None, lock_timeout: float) -> Non
     \b
     lshdb upgrade news.lshdb
     """
-    with TaskProgress("upgrading") as progress:
+    with TaskProgress("upgrading"):
         before, after = Index.upgrade(
             index_path,
             workers=workers,
             lock_timeout=lock_timeout,
-            on_commit=progress.committed,
         )
     if before == after:
         note(f"the schema is current: revision {after}")

@@ -7,7 +7,7 @@ are compared with their checksums on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from lshdb.files.descriptors import sync_directory
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 from lshdb.storage.transactions.store import Store
 
@@ -33,7 +32,7 @@ _GROUP_ROWS = 65_536
 _GROUP_BYTES = 16 * 2**20
 
 
-def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], None] | None) -> None:
+def export_dataset(store: Store, path: Path) -> None:
     """Write an index as a dataset; see :meth:`lshdb.Index.export`."""
     load_delta()
     store.directory.refuse_inside(path)
@@ -49,7 +48,7 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
                 beside=creation.lock.path.name,
             )
             change = Change(dataset)
-            _write(store, snapshot, change, callers_function(on_progress))
+            _write(store, snapshot, change)
             for folder in creation.aside.rglob("*"):
                 if folder.is_dir():
                     sync_directory(folder)
@@ -62,15 +61,10 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
     creation.lock.release()
 
 
-def _write(
-    store: Store,
-    snapshot: Snapshot,
-    change: Change,
-    on_progress: Callable[[int], None] | None,
-) -> None:
+def _write(store: Store, snapshot: Snapshot, change: Change) -> None:
     """Write the files of every table."""
     path = Path(change.base.path)
-    rows = exported_rows(snapshot, store.params, on_progress)
+    rows = exported_rows(snapshot, store.params)
     for name in dataset_tables(store.params.metric):
         writer = TableWriter(path / name, change.base.schema(name))
         writer.write_rows(rows[name])

@@ -6,7 +6,7 @@ pages show damage to any file; texts and vectors are also compared with their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,12 @@ def import_dataset(
     path: Path,
     *,
     place: DatabasePlace,
-    on_progress: Callable[[int], None] | None,
 ) -> None:
     """Build an index from the newest state of a dataset; see :meth:`lshdb.Index.from_export`."""
     dataset = Dataset.open(str(folder))
     commit = dataset.commit
     described = described_index(folder / COMMITS, commit.index, commit.parameters, commit.edges)
-    load_export(_DatasetRows(dataset), described, path, place=place, on_progress=on_progress)
+    load_export(_DatasetRows(dataset), described, path, place=place)
 
 
 @dataclass(frozen=True, slots=True)

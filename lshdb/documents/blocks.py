@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.documents.document import Document, Rejected
+
+if TYPE_CHECKING:
+    from lshdb.documents.io.streams import Progress
 
 __all__ = ["DocumentBlock", "DocumentStream", "Item", "body_weight", "in_blocks"]
 
@@ -157,10 +160,19 @@ class DocumentStream(Iterator["Document | Rejected"]):
     items : iterator of DocumentBlock or Rejected
     is_at_hand : bool
         Whether they come without waiting for somebody: from regular files alone.
+    progress : Progress, optional
+        How many bytes of how many were read.
     """
 
-    def __init__(self, items: Iterator[Item], *, is_at_hand: bool = False) -> None:
+    def __init__(
+        self,
+        items: Iterator[Item],
+        *,
+        is_at_hand: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
         self.is_at_hand = is_at_hand
+        self.progress = progress
         self._items = items
         self._begun: Iterator[Document] = iter(())
 

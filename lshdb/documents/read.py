@@ -27,6 +27,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lshdb.arguments import checks_names
 from lshdb.documents.blocks import DocumentStream, Item, in_blocks
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
@@ -42,6 +43,7 @@ from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import find_sources, require_decoders
 from lshdb.documents.registry import FORMATS
 from lshdb.errors import InputError, ParameterError
+from lshdb.phases.phase import OnProgress
 
 if TYPE_CHECKING:
     from lshdb.documents.io.streams import OpenFile, Progress
@@ -64,6 +66,7 @@ _NUMBER_BYTES = 32
 """Rough memory of one number in a list."""
 
 
+@checks_names
 def read_documents(
     paths: Sequence[str | os.PathLike[str]],
     *,
@@ -88,7 +91,7 @@ def read_documents(
     relative: bool = False,
     strip_prefix: str | None = None,
     counts: WalkCounts | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
     on_note: Callable[[str], None] | None = None,
     stdin: BinaryIO | None = None,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -177,9 +180,10 @@ def read_documents(
     counts : WalkCounts, optional
         Filled in with what is left out.
     on_progress : callable, optional
-        Called with the bytes read from files so far and the bytes of all files, both as on disk, at
-        most about once per MiB and at the end of each file. The total is 0 if unknown; standard
-        input adds nothing to it.
+        Called with the bytes read from files so far, the bytes of all files (None if unknown), both
+        as on disk, and ``"bytes"``: about once per MiB, and at the end of each file. Standard input
+        adds nothing to the total. Functions that take the documents, such as
+        :meth:`lshdb.Index.add`, have an ``on_progress`` of their own.
     on_note : callable, optional
         Called with whatever is worth knowing about the input as a whole, in one line: a field to
         keep that no record has; a file that is not what its name says, and is read as what it is;
@@ -241,12 +245,16 @@ def read_documents(
         import logging  # takes longer to load than a query does to answer
 
         on_note = logging.getLogger("lshdb").warning
+    # Imported late, so that importing the package does not load orjson, csv and zlib.
+    from lshdb.documents.io.streams import Progress
+
+    progress = Progress(on_progress, sum(source.size for source in sources))
     note = on_note
     for text in counts.notes[n_notes:]:
         note(text)
 
     def read() -> Iterator[Item]:
-        items = _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
+        items = _read_all(sources, named, counts, progress, note, stdin, max_document_bytes)
         first = next(items, None)
         if first is None and [source.path for source in sources] != [STDIN]:
             note(_nothing(paths, sources, counts))
@@ -257,7 +265,8 @@ def read_documents(
         if counts.left_out:
             note(f"left out: {counts}")
 
-    return DocumentStream(read(), is_at_hand=all(source.is_regular for source in sources))
+    is_at_hand = all(source.is_regular for source in sources)
+    return DocumentStream(read(), is_at_hand=is_at_hand, progress=progress)
 
 
 def _nothing(
@@ -334,15 +343,11 @@ def _read_all(
     sources: list[InputFile],
     fields: Fields,
     counts: WalkCounts,
-    on_progress: Callable[[int, int], None] | None,
+    progress: Progress,
     note: Callable[[str], None],
     stdin: BinaryIO | None,
     limit: int,
 ) -> Iterator[Item]:
-    # Imported late, so that importing the package does not load orjson, csv and zlib.
-    from lshdb.documents.io.streams import Progress
-
-    progress = Progress(on_progress, sum(source.size for source in sources))
     seen = SeenFields(fields.keep)
     opening = _Opening(fields, limit, progress, seen, _Guesses(note), stdin)
     is_bare = sum(source.format.is_numbered for source in sources) == 1 and not fields.row_keys
@@ -599,6 +604,7 @@ def peek_documents(
         stream = DocumentStream(
             itertools.chain(in_blocks(first, is_at_hand=True), stream.by_blocks()),
             is_at_hand=stream.is_at_hand,
+            progress=stream.progress,
         )
     dim = next(filter(None, map(_length, bodies)), None)
     dtype = next((array.dtype.name for array in bodies if hasattr(array, "dtype")), None)

@@ -7,7 +7,7 @@ the export has checksums of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -25,21 +25,17 @@ from lshdb.exchange.manifest import (
 )
 from lshdb.exchange.tables import FORMATS, tables_of, write_postings
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.tables.bodies import Body, raw_body
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 from lshdb.storage.transactions.store import Store
 
 __all__ = ["export_store", "exported_postings", "exported_rows"]
 
-_PROGRESS_ROWS = 1_000
 
-
-def export_store(
-    store: Store, path: Path, *, tables: str, on_progress: Callable[[int], None] | None
-) -> None:
+def export_store(store: Store, path: Path, *, tables: str) -> None:
     """Write an index to files; see :meth:`lshdb.Index.export`."""
     if tables not in FORMATS:
         raise ParameterError(f'the format is {tables!r}; expected "jsonl", "parquet" or "delta"')
@@ -48,7 +44,7 @@ def export_store(
     creation = Creation(path, what="export")
     try:
         with creation.filling(DatabasePlace()), store.reading() as snapshot:
-            _write(store, snapshot, creation.aside, tables, callers_function(on_progress))
+            _write(store, snapshot, creation.aside, tables)
         creation.settle(keep_lock=False)
     except BaseException:
         creation.abandon()
@@ -61,11 +57,10 @@ def _write(
     snapshot: Snapshot,
     folder: Path,
     tables: str,
-    on_progress: Callable[[int], None] | None,
 ) -> None:
     form = FORMATS[tables]
     counts = {}
-    rows = exported_rows(snapshot, store.params, on_progress)
+    rows = exported_rows(snapshot, store.params)
     has_more = bool(snapshot.has_fields() or snapshot.nights() or snapshot.cursors())
     described = tables_of(store.params.metric, has_more=has_more)
     files = [f"{name}{form.suffix}" for name in described]
@@ -101,9 +96,7 @@ def _write(
     ).write(folder)
 
 
-def exported_rows(
-    snapshot: Snapshot, params: IndexParams, on_progress: Callable[[int], None] | None
-) -> dict[str, Iterable[Sequence[Any]]]:
+def exported_rows(snapshot: Snapshot, params: IndexParams) -> dict[str, Iterable[Sequence[Any]]]:
     """Return the rows of every table of an export, by its name; rows are read lazily.
 
     Parameters
@@ -112,11 +105,9 @@ def exported_rows(
         The state to export; its transaction stays open while rows are read.
     params : IndexParams
         The parameters of the index.
-    on_progress : callable, optional
-        Called with the number of documents so far.
     """
     return {
-        "documents": _with_progress(_documents(snapshot, params), on_progress),
+        "documents": counting(_documents(snapshot, params), "documents", snapshot.n_documents),
         # Without the last two fields: an imported index treats every add as finished.
         "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
         "releases": snapshot.edges.releases(),
@@ -138,14 +129,14 @@ def exported_postings(
     DamageError
         Signatures lack buckets.
     """
-    count = 0
-    for buckets in snapshot.postings.in_order():
+    count, total = 0, snapshot.n_signatures * params.bands
+    blocks = snapshot.postings.in_order()
+    for buckets in counting(blocks, "postings", total, lambda block: len(block.members)):
         count += len(buckets.members)
         yield np.repeat(buckets.keys, buckets.sizes), buckets.members
-    expected = snapshot.n_signatures * params.bands
-    if count != expected:
+    if count != total:
         raise DamageError(
-            f"the table band holds {count} postings, expected {expected}", hint="run lshdb check"
+            f"the table band holds {count} postings, expected {total}", hint="run lshdb check"
         )
 
 
@@ -177,16 +168,6 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
             else None,
             *(weights if params.kind.body == "weights" else ()),
         )
-
-
-def _with_progress(
-    rows: Iterable[tuple[Any, ...]], on_progress: Callable[[int], None] | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the same rows and report their count."""
-    for number, row in enumerate(rows, start=1):
-        if on_progress is not None and number % _PROGRESS_ROWS == 0:
-            on_progress(number)
-        yield row
 
 
 def _write_array(

@@ -10,7 +10,7 @@ truncated, SIGBUS ends the process; here it is an error.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias
@@ -24,6 +24,7 @@ from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_fi
 from lshdb.exchange.tables import FORMATS, TABLES, Table, tables_of
 from lshdb.files.own_files import open_given
 from lshdb.params.index_params import FORMAT, IndexParams, refuse_format
+from lshdb.phases.phase import counting
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.dialects import DatabasePlace
@@ -38,7 +39,6 @@ from lshdb.storage.transactions.changes import (
     load_edges,
     load_releases,
 )
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
@@ -128,7 +128,6 @@ def import_export(
     path: Path,
     *,
     place: DatabasePlace,
-    on_progress: Callable[[int], None] | None,
 ) -> None:
     """Build an index from an export; see :meth:`lshdb.Index.from_export`."""
     manifest = read_manifest(folder)
@@ -137,7 +136,7 @@ def import_export(
     described = described_index(
         folder / MANIFEST, manifest.index, manifest.parameters, manifest.edges
     )
-    load_export(source, described, path, place=place, on_progress=on_progress)
+    load_export(source, described, path, place=place)
 
 
 class Exported(Protocol):
@@ -171,7 +170,6 @@ def load_export(
     path: Path,
     *,
     place: DatabasePlace,
-    on_progress: Callable[[int], None] | None,
 ) -> None:
     """Build an index at ``path`` from exported rows; it appears when it is complete.
 
@@ -187,12 +185,13 @@ def load_export(
         Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
-        for parts in source.row_blocks(params):
+        blocks, n_signatures = source.row_blocks(params), source.counts["signatures"]
+        for parts in counting(blocks, "signatures", n_signatures, lambda parts: len(parts[0])):
             with writer.transaction() as transaction:  # cut anew: nothing of an export is trusted
                 keys = bucket_keys(parts[0], **params.cut)
                 transaction.bands.append(transaction.n_signatures, keys)
                 transaction.append_signatures(*parts)
-        _load_documents(writer, source, params, callers_function(on_progress))
+        _load_documents(writer, source, params)
         with writer.transaction() as transaction:
             load_releases(transaction, source.rows("releases"))
             for rows in _cut(source.rows("edges")):
@@ -366,13 +365,12 @@ def _load_documents(
     writer: Writer,
     source: Exported,
     params: IndexParams,
-    on_progress: Callable[[int], None] | None,
 ) -> None:
     with writer.transaction() as transaction:
         load_batches(transaction, source.rows("batches"))
-    n_signatures, n_loaded = source.counts["signatures"], 0
+    n_signatures, n_documents = source.counts["signatures"], source.counts["documents"]
     path = source.documents_path
-    for batch in _batches(source.documents()):
+    for batch in counting(_batches(source.documents()), "documents", n_documents, len):
         rows: list[tuple[Any, ...]] = []
         bodies: list[tuple[int, str, bytes]] = []
         for *values, body in batch:
@@ -391,9 +389,6 @@ def _load_documents(
             if params.keeps_vectors:
                 _check_vectors(path, transaction.snapshot, rows)
             load_documents(transaction, rows, bodies)
-        n_loaded += len(rows)
-        if on_progress is not None:
-            on_progress(n_loaded)
 
 
 def _weights(path: Path, text: str) -> dict[str, Any]:

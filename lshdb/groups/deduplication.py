@@ -34,6 +34,7 @@ from lshdb.groups.listing import StoredAnswer, stored_edges
 from lshdb.groups.missed_pairs import LeaderBuckets, MissedPairs
 from lshdb.handle import Handle, ListingTable
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.components import represent
 from lshdb.search.loss import PairCount
@@ -342,7 +343,7 @@ def decisions(
         Which decisions to yield.
     """
     is_distance = params.kind.is_distance
-    rows = snapshot.document_keys()
+    rows = counting(snapshot.document_keys(), "documents", snapshot.next_doc_id - 1)
     while block := list(itertools.islice(rows, _DOCUMENTS)):
         doc_ids = np.array([doc_id for doc_id, _ in block], dtype=np.int64)
         dropped = chosen.dropped(doc_ids)

@@ -20,6 +20,7 @@ from lshdb.arrays import distinct
 from lshdb.groups.agreed_units import agreed_clusters, units_of
 from lshdb.groups.update import edges_down_to, ready_edges
 from lshdb.handle import Handle, Listing, ListingTable
+from lshdb.phases.phase import Phase
 from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
@@ -225,15 +226,18 @@ def find_clusters(
         is_new = contains(snapshot.new_signatures(since), members.signature_ids[order])
         largest = largest[np.add.reduceat(is_new, starts, dtype=np.int64)[largest] > 0]
     place = 0
-    while place < len(largest):
-        groups: list[Ids] = []
-        n_signatures = 0
-        while place < len(largest) and n_signatures < _SIGNATURES:
-            number = largest[place]
-            groups.append(order[starts[number] : ends[number]])
-            n_signatures += len(groups[-1])
-            place += 1
-        yield from _with_keys(snapshot, members, groups)
+    with Phase("clusters", len(largest)) as phase:
+        while place < len(largest):
+            groups: list[Ids] = []
+            n_signatures = 0
+            while place < len(largest) and n_signatures < _SIGNATURES:
+                number = largest[place]
+                groups.append(order[starts[number] : ends[number]])
+                n_signatures += len(groups[-1])
+                place += 1
+            for cluster in _with_keys(snapshot, members, groups):
+                yield cluster
+                phase.add(1)
 
 
 def cluster_labels(

@@ -22,6 +22,7 @@ from lshdb.arrays import distinct
 from lshdb.groups.listing import StoredAnswer
 from lshdb.handle import ColumnListing, Handle, ListingTable
 from lshdb.params.index_params import IndexParams, check_recall
+from lshdb.phases.phase import counting
 from lshdb.search.pair_columns import LINES, SignatureDocuments
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import below_level, choose_method, level_of
@@ -241,7 +242,8 @@ class NearestNeighbors(_NeighborListing):
             recall=self._recall, limit=None, method=method, workers=choose_workers(None),
         )  # fmt: skip
         queries = snapshot.new_signatures(since) if since else np.arange(snapshot.n_signatures)
-        for start in range(0, len(queries), _QUERIES):
+        starts = range(0, len(queries), _QUERIES)
+        for start in counting(starts, "signatures", len(queries), lambda _: _QUERIES):
             block = queries[start : start + _QUERIES].tolist()
             documents = {
                 number: [key for _, key, batch_id in rows if batch_id >= since]
@@ -289,7 +291,8 @@ def find_neighbors(
     has_copies = params.curve.best < most
     ranking = _Ranking(snapshot, params, method, top, since or 0, has_copies=has_copies)
     new = None if since is None else snapshot.new_signatures(since)
-    for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
+    n, step = snapshot.n_signatures, _SIGNATURES_AT_ONCE
+    for start in counting(range(0, n, step), "signatures", n, lambda _: step):
         end = start + _SIGNATURES_AT_ONCE
         if new is not None and np.searchsorted(new, start) == np.searchsorted(new, end):
             continue
@@ -332,7 +335,9 @@ def nearest_neighbors(
     new = None if since is None else snapshot.new_signatures(since)
     ranking = _Ranking(snapshot, family.params, "exact", top, since or 0, has_copies=below is None)
     # One more than asked for, because each text is most similar to itself.
-    for shared in texts.sharing_with(new, most=top + 1, least=least, below=below):
+    total = len(texts.ids if new is None else new)
+    shares = texts.sharing_with(new, most=top + 1, least=least, below=below)
+    for shared in counting(shares, "texts", total, lambda shared: len(shared.asking)):
         left = shared.asking[shared.places]
         is_other = left != shared.ids
         yield from ranking.columns(

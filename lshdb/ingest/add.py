@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +50,7 @@ from lshdb.ingest.pipeline import (
 )
 from lshdb.ingest.unite import check_unites
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import Phase, Total
 from lshdb.shingling import URL_UNITS
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.diagnosis import callers_function, callers_items
@@ -56,8 +58,12 @@ from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 
+if TYPE_CHECKING:
+    from lshdb.documents.io.streams import Progress
+
 __all__ = [
     "REPEATED",
+    "InputShare",
     "Rejections",
     "add_documents",
     "all_rejected",
@@ -103,14 +109,15 @@ def add_documents(
     started = time.perf_counter()
     result = AddResult()
     rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
-    waiting = callers_function(on_wait)
+    waiting, share = callers_function(on_wait), InputShare.of(items)
     with (
+        share.phase,
         Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer,
         Ahead(family, writer.codec, workers=workers, expects_new=writer.began_empty) as ahead,
     ):
         blocks, is_at_hand = given_blocks(items)
         batches = in_batches(
-            blocks,
+            share.watched(blocks),
             family,
             rejections.add,
             ahead,
@@ -120,7 +127,7 @@ def add_documents(
         bodies = source_of_bodies(source, batches, family, rejections, ahead, is_at_hand=is_at_hand)
         run = AddRun(writer, family.params, result, on_conflict=on_conflict, night=night)
         try:
-            commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
+            commit_batches(run, [bodies], workers=workers, on_commit=share.then(on_commit))
         except TooManyRejectedError as error:
             committed = f"{error.message}, with {result.documents} documents committed before"
             raise TooManyRejectedError(committed, hint=error.hint) from None
@@ -175,6 +182,65 @@ def source_of_bodies(
         on_repeat=rejections.add_repeat,
         is_at_hand=lambda: is_at_hand and ahead.waits,
     )
+
+
+class InputShare:
+    """How much of an input is stored: bytes of its files, or documents.
+
+    Parameters
+    ----------
+    n_documents : int or callable, optional
+        How many documents there are.
+    files : Progress, optional
+        How much of the files of the input was read, if their sizes are known.
+
+    Attributes
+    ----------
+    phase : Phase
+    """
+
+    def __init__(self, n_documents: Total = None, files: Progress | None = None) -> None:
+        self._files = files
+        self.phase = Phase("documents", n_documents)
+        if files is not None:
+            self.phase = Phase("bytes", files.total)
+        self._n = 0
+        # How many documents and rejections were taken up to where, of those not stored yet.
+        self._taken: deque[tuple[int, int]] = deque()
+
+    @classmethod
+    def of(cls, items: Iterable[Given]) -> InputShare:
+        """Return that of what a caller gave; the total is known for files, and for a length."""
+        files = items.progress if isinstance(items, DocumentStream) else None
+        if files is not None and files.total:
+            return cls(files=files)
+        return cls(len(items) if isinstance(items, Sized) else None)
+
+    def watched(self, blocks: Iterable[Item]) -> Iterator[Item]:
+        """Yield the same blocks, and take note of what was read."""
+        for item in blocks:
+            self._n += len(item) if isinstance(item, DocumentBlock) else 1
+            if self._files is not None:
+                if self._taken and self._taken[-1][1] == self._files.position:
+                    self._taken.pop()
+                self._taken.append((self._n, self._files.position))
+            self.phase.add(0)
+            yield item
+
+    def then(self, on_commit: Callable[[AddResult], None] | None) -> Callable[[AddResult], None]:
+        """Return a function that takes note of a commit, and calls the caller's."""
+        on_commit = callers_function(on_commit)
+
+        def committed(result: AddResult) -> None:
+            if on_commit is not None:
+                on_commit(result)
+            n_stored = (result.cut or result.documents) + result.rejected
+            place = n_stored if self._files is None else self.phase.n_done
+            while self._taken and self._taken[0][0] <= n_stored:
+                place = self._taken.popleft()[1]
+            self.phase.reached(place)
+
+        return committed
 
 
 class Rejections:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest import add_sizes
+from lshdb.ingest.add import InputShare
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.batch import Batch, Contents
 from lshdb.ingest.pipeline import (
@@ -32,7 +33,6 @@ from lshdb.ingest.pipeline import (
 )
 from lshdb.params.index_params import IndexParams, check_equal
 from lshdb.storage.tables.records import WholeDocument
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
@@ -65,7 +65,9 @@ def merge_stores(
             for number, (store, snapshot) in enumerate(zip(stores, snapshots, strict=True), 1)
         ]
         run = AddRun(writer, into.params, result, on_conflict=on_conflict)
-        commit_batches(run, sources, on_commit=callers_function(on_commit))
+        share = InputShare(lambda: sum(snapshot.n_documents() for snapshot in snapshots))
+        with share.phase:
+            commit_batches(run, sources, on_commit=share.then(on_commit))
     result.seconds = time.perf_counter() - started
     return result
 

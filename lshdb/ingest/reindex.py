@@ -23,13 +23,14 @@ from lshdb.documents.blocks import (
 )
 from lshdb.documents.document import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
-from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
+from lshdb.ingest.add import InputShare, Rejections, in_batches, source_of_bodies
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.ahead import Ahead
 from lshdb.ingest.pipeline import AddRun, commit_batches
 from lshdb.params.index_params import IndexParams
 from lshdb.params.metrics import METRICS, SCHEMES
 from lshdb.params.options import CreateOptions
+from lshdb.phases.phase import Total
 from lshdb.shingling import URL_UNITS
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import MOST_BODIES, family_of, params_for
@@ -37,7 +38,6 @@ from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.records import StoredDocument
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 from lshdb.storage.transactions.writer import Writer
@@ -98,6 +98,7 @@ def reindex_store(
         result = add_stored(
             writer,
             _documents(snapshot, store.params),
+            snapshot.n_documents,
             f"reindex of {store.directory.path}",
             family_of(params, split),
             cuts_windows=not store.params.window,
@@ -111,6 +112,7 @@ def reindex_store(
 def add_stored(
     writer: Writer,
     documents: Iterable[StoredText],
+    n_documents: Total,
     name: str,
     family: Family,
     *,
@@ -124,6 +126,8 @@ def add_stored(
     ----------
     writer : Writer
     documents : iterable of StoredText
+    n_documents : int or callable, optional
+        How many there are.
     name : str
         Source of the batches.
     family : Family
@@ -140,7 +144,11 @@ def add_stored(
     workers = choose_workers(workers)
     result = AddResult()
     rejections = Rejections(result, on_reject=None, max_errors=0)
-    with Ahead(family, writer.codec, workers=workers, expects_new=True) as ahead:
+    share = InputShare(n_documents)
+    with (
+        share.phase,
+        Ahead(family, writer.codec, workers=workers, expects_new=True) as ahead,
+    ):
         batches = in_batches(
             in_blocks(documents, is_at_hand=True, make=_block),
             family,
@@ -151,7 +159,7 @@ def add_stored(
         )
         source = source_of_bodies(name, batches, family, rejections, ahead, is_at_hand=True)
         run = AddRun(writer, family.params, result, on_conflict="error")
-        commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))
+        commit_batches(run, [source], workers=workers, on_commit=share.then(on_commit))
     return result
 
 

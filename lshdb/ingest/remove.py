@@ -14,6 +14,7 @@ from datetime import datetime
 from lshdb.arguments import check_items, check_key, check_moment
 from lshdb.errors import LshdbWarning, warn_caller
 from lshdb.ingest.cut_documents import windows_of
+from lshdb.phases.phase import counting
 from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_in_future
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.store import Store
@@ -52,7 +53,8 @@ def remove_documents(
     """Remove documents; see :meth:`lshdb.Index.remove`."""
     result = RemoveResult()
     given_keys = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
-    keys = iter(dict.fromkeys(check_key("a key", key) for key in given_keys))
+    unique_keys = dict.fromkeys(check_key("a key", key) for key in given_keys)
+    keys = counting(unique_keys, "documents", len(unique_keys))
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while batch_keys := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
             _remove(writer, batch_keys, result, is_cut=store.params.window is not None)

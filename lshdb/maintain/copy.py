@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lshdb.errors import DamageError
 from lshdb.params.index_params import FORMAT
+from lshdb.phases.phase import counting
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.dialects import Database, DatabasePlace, named_place
 from lshdb.storage.dialects.base import Session
@@ -50,7 +51,8 @@ def transfer_rows(source: Snapshot, target: Session) -> None:
         rows = Inspection(source.session).rows_in_order(table.name, columns, order)
         target.insert_rows(table.name, columns, rows)
     bands = BandTable(target, source.bands.n)
-    for first in range(0, source.n_signatures, _BAND_ROWS):
+    starts = range(0, source.n_signatures, _BAND_ROWS)
+    for first in counting(starts, "signatures", source.n_signatures, lambda _: _BAND_ROWS):
         last = min(first + _BAND_ROWS, source.n_signatures)
         ids, keys = source.bands.rows(first, last)
         if len(ids) != last - first:

@@ -140,6 +140,7 @@ def replace_format_1(
             add_stored(
                 new,
                 old.documents(),
+                None,
                 f"upgrade of {path}",
                 family,
                 cuts_windows=False,

@@ -7,7 +7,7 @@ mebibyte each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -114,7 +114,6 @@ class ReportOptions:
     update: bool
     overwrite: bool
     lock_timeout: float
-    on_progress: Callable[[int], None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +197,6 @@ class _ShownClusters:
     """The clusters of a report, and how many have been taken."""
 
     clusters: Iterator[ShownCluster]
-    on_progress: Callable[[int], None] | None
     count: int = 0
     waiting: list[ShownCluster] = field(default_factory=list)
 
@@ -210,8 +208,6 @@ class _ShownClusters:
             cluster = next(self.clusters, None)
         if cluster is not None:
             self.count += 1
-            if self.on_progress is not None:
-                self.on_progress(self.count)
         return cluster
 
     def has_more(self) -> bool:
@@ -259,7 +255,7 @@ class _Report:
         shown = show_clusters(
             self._snapshot, self._family, clusters, level=self._level, compared=compared
         )
-        return _ShownClusters(shown, self._options.on_progress)
+        return _ShownClusters(shown)
 
     def _only(self, clusters: Iterable[Cluster], key: str) -> Cluster:
         """Return the cluster of a document.

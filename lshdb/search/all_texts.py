@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.search.pair_columns import LINES, PairColumns
 from lshdb.search.verification import MEMORY, Hit, Hits, NearestHits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
@@ -342,7 +343,8 @@ def contained_pairs(
         Bytes for the shingles of texts.
     """
     texts = AllTexts(snapshot, family, workers=workers, memory=memory)
-    for shared in texts.sharing_with(is_part=True, least=threshold):
+    shares = texts.sharing_with(is_part=True, least=threshold)
+    for shared in counting(shares, "texts", len(texts.ids), lambda shared: len(shared.asking)):
         documents = snapshot.documents_of_signatures(
             distinct(np.concatenate([shared.asking, shared.ids])).tolist()
         )

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct, pairs_within
 from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import Phase, counting
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.index_state import IndexState
@@ -246,12 +247,16 @@ def _all_buckets(snapshot: IndexState, params: IndexParams, workers: int) -> Ite
     """Yield all shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
     ranges = list(key_ranges(bands=params.bands, parts=parts))
-    if snapshot.n_signatures * params.bands <= PART_SIGNATURES and params.bands <= _POSITIVE_BANDS:
-        yield snapshot.postings.shared(ranges[0][0], ranges[-1][1])
+    n_postings = snapshot.n_signatures * params.bands
+    if n_postings <= PART_SIGNATURES and params.bands <= _POSITIVE_BANDS:
+        with Phase("postings", n_postings):
+            yield snapshot.postings.shared(ranges[0][0], ranges[-1][1])
         return
-    yield from _read_ahead(
+    blocks = _read_ahead(
         snapshot, lambda reader, part: reader.postings.shared(*part), ranges, workers
     )
+    share = n_postings // len(ranges)
+    yield from counting(blocks, "postings", n_postings, lambda _: share)
 
 
 def _holding(buckets: Buckets, new: Ids) -> Buckets:
@@ -283,7 +288,8 @@ def _buckets_of(
         return buckets.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
 
     parts = range(0, len(new), step)  # a thread more has to open the index
-    yield from _read_ahead(snapshot, read, parts, min(workers, max(1, len(parts))))
+    blocks = _read_ahead(snapshot, read, parts, min(workers, max(1, len(parts))))
+    yield from counting(blocks, "signatures", len(new), lambda _: step)
 
 
 def _read_ahead(

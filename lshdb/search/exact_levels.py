@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError
+from lshdb.phases.phase import counting
 from lshdb.search.components import component_roots
 from lshdb.search.verification import points_of
 from lshdb.signatures.family import Family
@@ -58,7 +59,8 @@ def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterat
             yield links.left[places], links.right[places]
             start += len(places)
 
-    for (left, right), exact in levels.of(blocks()):
+    checked = counting(levels.of(blocks()), "pairs", len(order), lambda block: len(block[1]))
+    for (left, right), exact in checked:
         keep = exact >= threshold
         if keep.any():
             yield Edges(left[keep], right[keep], exact[keep])

@@ -27,6 +27,7 @@ from lshdb.errors import TextNotStoredError
 from lshdb.handle import Handle, current_store
 from lshdb.params.bucket_layout import bands_of
 from lshdb.params.index_params import check_equal
+from lshdb.phases.phase import counting
 from lshdb.search.candidates import contains
 from lshdb.search.exact_levels import LevelsAcross
 from lshdb.search.pair_columns import PairColumns, PairListing, columns_of
@@ -171,7 +172,15 @@ def _common_buckets(here: Snapshot, beside: Snapshot) -> Iterator[tuple[Buckets,
         for theirs, mine in _looked_up(beside, here):
             yield mine, theirs
     else:
-        yield from _common(here.postings.in_order(), beside.postings.in_order())
+        yield from _common(_in_order(here), beside.postings.in_order())
+
+
+def _in_order(snapshot: Snapshot) -> Iterator[Buckets]:
+    """Yield all buckets, and count them."""
+    n_postings = snapshot.n_signatures * snapshot.bands.n
+    return counting(
+        snapshot.postings.in_order(), "postings", n_postings, lambda block: len(block.members)
+    )
 
 
 def _is_small_beside(small: Snapshot, large: Snapshot) -> bool:
@@ -181,7 +190,7 @@ def _is_small_beside(small: Snapshot, large: Snapshot) -> bool:
 
 
 def _looked_up(small: Snapshot, large: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
-    for block in small.postings.in_order():
+    for block in _in_order(small):
         starts = range(0, len(block.keys), _LOOKUP_KEYS)
         looked_up = (
             large.postings.grouped_of(block.keys[start : start + _LOOKUP_KEYS]) for start in starts

@@ -19,7 +19,6 @@ the recall itself is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_whole
 from lshdb.params.bands import candidate_probability
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.search.all_rows import all_bodies, require_bodies
 from lshdb.search.all_texts import Shared
 from lshdb.search.candidates import LeftOut, contains
@@ -201,7 +201,6 @@ def measure_recall(
     seed: int,
     memory: int,
     workers: int | None,
-    on_progress: Callable[[int], None] | None,
 ) -> MeasuredRecall:
     """Measure recall; see :meth:`lshdb.Index.recall`."""
     params = store.params
@@ -217,7 +216,7 @@ def measure_recall(
         return recall_of(
             snapshot, family, sample=sample, level=level, edges=edges,
             most=max_bucket if isinstance(max_bucket, int) else None, seed=seed, memory=memory,
-            workers=choose_workers(workers), on_progress=on_progress,
+            workers=choose_workers(workers),
         )  # fmt: skip
 
 
@@ -232,7 +231,6 @@ def recall_of(
     seed: int = 0,
     memory: int = MEMORY,
     workers: int = 1,
-    on_progress: Callable[[int], None] | None = None,
 ) -> MeasuredRecall:
     """Measure the recall of one state, by default at the index's own threshold."""
     params = family.params
@@ -245,7 +243,7 @@ def recall_of(
         snapshot, family, DocumentCounts(counts.held, drawn), level=level, edges=edges,
         most=most, memory=memory, workers=workers,
     )  # fmt: skip
-    measuring.measure(on_progress)
+    measuring.measure()
     slices = measuring.slices()
     return MeasuredRecall(
         params=params,
@@ -328,7 +326,7 @@ class _Measuring:
         value = self._params.curve.value(level)
         self.promise = self._params.recall if is_within else self._params.recall_at(value)
 
-    def measure(self, on_progress: Callable[[int], None] | None) -> None:
+    def measure(self) -> None:
         """Compare the drawn documents with all, a block at a time."""
         self._count_copies()
         bodies = all_bodies(
@@ -337,16 +335,15 @@ class _Measuring:
         is_all = len(self._asking) == len(self._ids)
         asking_ids = None if is_all else self._asking
         results: list[Shared] = []
-        n_held = n_done = 0
-        for shared in bodies.sharing_with(asking_ids, least=float(self._edges[0])):
+        n_held = 0
+        shares = bodies.sharing_with(asking_ids, least=float(self._edges[0]))
+        n_asking = len(self._asking)
+        for shared in counting(shares, "documents", n_asking, lambda shared: len(shared.asking)):
             results.append(shared)
             n_held += len(shared.ids)
             if n_held > _PAIRS:
                 self._compare(results)
                 results, n_held = [], 0
-            n_done += len(shared.asking)
-            if on_progress is not None:
-                on_progress(n_done)
         if results:
             self._compare(results)
 

@@ -26,6 +26,7 @@ from lshdb.errors import DamageError, InputError, ParameterError, no_document
 from lshdb.handle import ColumnTable, Handle
 from lshdb.ingest.cut_documents import whole_texts
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.search.alignment import AlignedText, Aligner
 from lshdb.search.candidates import LeftOut
 from lshdb.search.pair_columns import LINES
@@ -385,7 +386,9 @@ def _aligned(
     known = _WordsOfTexts(snapshot, aligner)
     block = _PassageBlock()
     queries = [] if query is None else [query]
-    for start in range(0, len(similar.pairs), _PAIRS_A_READ):
+    n = len(similar.pairs)
+    starts = range(0, n, _PAIRS_A_READ)
+    for start in counting(starts, "pairs", n, lambda _: _PAIRS_A_READ):
         pairs = similar.pairs[start : start + _PAIRS_A_READ]
         documents = distinct(pairs[:, :2].ravel())
         keys = [similar.keys[document] for document in documents.tolist()]

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from lshdb.documents.document import Body, Document, given_document
 from lshdb.errors import LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.handle import ColumnListing, Handle
 from lshdb.params.index_params import IndexParams, check_recall
+from lshdb.phases.phase import counting
 from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of
 from lshdb.search.verification import (
     Hit,
@@ -404,7 +405,10 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
         return self._options if store is self._of else QueryOptions.of(store, *self._given)
 
     def _queries(self) -> Iterator[Query]:
-        return map(_given_query, itertools.count(), callers_items(self._documents))
+        documents = self._documents
+        total = len(documents) if isinstance(documents, Sized) else None
+        queries = counting(callers_items(documents), "queries", total)
+        return map(_given_query, itertools.count(), queries)
 
 
 def _given_query(number: int, item: Any) -> Query:

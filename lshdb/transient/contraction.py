@@ -37,6 +37,7 @@ from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterEr
 from lshdb.groups.listing import LINKAGES, cluster_labels
 from lshdb.groups.update import NO_CAP, edges_down_to, make_edges, ready_edges
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.search.verification import MEMORY, asked_level
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import EdgeState
@@ -166,7 +167,7 @@ def _read(
     n_read = rejected = 0
     links = Sums()
     try:
-        for item in read_links(path):
+        for item in counting(read_links(path), "links"):
             if isinstance(item, Rejected):
                 rejected += 1
                 if on_reject is not None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lshdb.errors import AllRejectedError
 from lshdb.groups.table_rows import TableRows
+from lshdb.handle import tells
 from lshdb.params.options import check_parameters
+from lshdb.phases.phase import OnProgress
 from lshdb.tokenizers import Tokenizer
 from lshdb.transient.transient_index import TransientIndex
 
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "pairs"]
 
 
+@tells
 def pairs(
     table: Any,
     *,
     text: str | Sequence[str] = "text",
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> PairSearch:
     """Return all pairs of near-duplicate rows of a table in memory.
@@ -36,7 +40,7 @@ def pairs(
 
     Parameters
     ----------
-    table, text, workers, tokenizer, **parameters
+    table, text, workers, tokenizer, on_progress, **parameters
         As for :func:`deduplicate`. Rows without a text have no pair. Neither have rows whose text
         an index refuses, with an :class:`LshdbWarning` that names the first one.
 
@@ -56,16 +60,18 @@ def pairs(
     >>> [(pair.key1, pair.key2, pair.similarity) for pair in lshdb.pairs(texts)]
     [('0', '2', 1.0)]
     """
-    check_parameters("pairs", parameters, "text", "workers", "tokenizer")
+    check_parameters("pairs", parameters, "text", "workers", "tokenizer", "on_progress")
     return _filled(table, text, workers, tokenizer, parameters).pairs(workers=workers)
 
 
+@tells
 def clusters(
     table: Any,
     *,
     text: str | Sequence[str] = "text",
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> Clusters:
     """Return the groups of rows of a table in memory that near-duplicate pairs join.
@@ -75,7 +81,7 @@ def clusters(
 
     Parameters
     ----------
-    table, text, workers, tokenizer, **parameters
+    table, text, workers, tokenizer, on_progress, **parameters
         As for :func:`pairs`.
 
     Returns
@@ -94,7 +100,7 @@ def clusters(
     >>> [cluster.keys for cluster in lshdb.clusters(texts)]
     [('0', '2')]
     """
-    check_parameters("clusters", parameters, "text", "workers", "tokenizer")
+    check_parameters("clusters", parameters, "text", "workers", "tokenizer", "on_progress")
     index = _filled(table, text, workers, tokenizer, parameters)
     index.update_clusters(workers=workers)
     return index.clusters()

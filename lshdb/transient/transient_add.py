@@ -19,12 +19,20 @@ from lshdb.documents.document import Given, Rejected
 from lshdb.errors import LshdbError
 from lshdb.handle import require_whole_documents
 from lshdb.ingest import add_sizes
-from lshdb.ingest.add import Rejections, all_rejected, check_documents, given_blocks, in_batches
+from lshdb.ingest.add import (
+    InputShare,
+    Rejections,
+    all_rejected,
+    check_documents,
+    given_blocks,
+    in_batches,
+)
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.ahead import Ahead
 from lshdb.ingest.batch import Batch, Contents, sign_new
 from lshdb.ingest.commit_group import NewPostings
 from lshdb.ingest.written import WrittenContents, WrittenDocuments
+from lshdb.phases.phase import is_callers
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
 from lshdb.signatures.family import Family
@@ -32,7 +40,6 @@ from lshdb.storage.orders.freezing import freeze_rows
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.tables.bodies import raw_body, stored_frame
 from lshdb.storage.tables.records import timestamp
-from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.threads import choose_workers, collector_paused, give_memory_back
 from lshdb.transient.transient_state import FORMS, TransientState
 from lshdb.transient.transient_store import TransientStore
@@ -296,16 +303,21 @@ def add_to_transient(
     rejections = _NotedRejections(files, result, on_reject=on_reject, max_errors=max_errors)
     add = TransientAdd(store, family, result, files, rejections.add_repeat)
     blocks, is_at_hand = given_blocks(documents)
-    told = callers_function(on_commit)
+    share = InputShare.of(documents)
+    blocks, told = share.watched(blocks), share.then(on_commit)
     try:
-        with Ahead(family, None, workers=choose_workers(workers), expects_new=True) as ahead:
+        with (
+            share.phase,
+            Ahead(family, None, workers=choose_workers(workers), expects_new=True) as ahead,
+        ):
             for batch in in_batches(blocks, family, rejections.add, ahead, is_at_hand=is_at_hand):
                 with collector_paused():
                     add.take(batch, ahead)
-                if told is not None:
-                    told(result)
+                told(result)
         add.finish()
     except OSError as error:
+        if is_callers(error):
+            raise
         raise LshdbError(
             f"writing temporary files to {store.path.parent} failed: {error.strerror}",
             hint="make room there, or name another folder in the environment variable TMPDIR",

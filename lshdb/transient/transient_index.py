@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lshdb.handle import Handle, family_for
+from lshdb.handle import Handle, family_for, tells
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions
+from lshdb.params.options import CreateOptions, check_parameters
+from lshdb.phases.phase import OnProgress
 from lshdb.search.verification import asked_level, check_limits, level_of
 from lshdb.signatures.families import params_for
 from lshdb.signatures.family import Family
@@ -80,6 +81,7 @@ class TransientIndex:
         **parameters: Any,
     ) -> Self:
         """Make an empty index; takes the parameters of :meth:`lshdb.Index.create`."""
+        check_parameters("TransientIndex.create", parameters, "sample", "tokenizer")
         tokenizer = given_tokenizer(tokenizer)
         recorded = tokenizer.recorded if tokenizer is not None else ""
         options = CreateOptions(**parameters, tokenizer=recorded)
@@ -109,6 +111,7 @@ class TransientIndex:
         """Return the number of documents."""
         return self._store.n_documents
 
+    @tells
     def add(
         self,
         documents: Iterable[Given],
@@ -117,6 +120,7 @@ class TransientIndex:
         workers: int | None = None,
         on_reject: Callable[[Rejected], None] | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AddResult:
         """Take all documents, once; see :meth:`lshdb.Index.add`."""
         return add_to_transient(
@@ -141,6 +145,7 @@ class TransientIndex:
 
         return self._handle.ask(fields_of_keys, keys)
 
+    @tells
     def update_clusters(
         self,
         *,
@@ -150,6 +155,7 @@ class TransientIndex:
         memory: int = MEMORY,
         workers: int | None = None,
         lock_timeout: float = 0.0,
+        on_progress: OnProgress | None = None,
     ) -> EdgeState:
         """Find all verified pairs; see :meth:`lshdb.Index.update_clusters`.
 
@@ -185,6 +191,7 @@ class TransientIndex:
 
         return loss_of_stored(self._store, self._family, threshold)
 
+    @tells
     def pairs(
         self,
         *,
@@ -201,6 +208,7 @@ class TransientIndex:
         ignore_same_path: bool = False,
         limit: int | None = None,
         measure: str = "similarity",
+        on_progress: OnProgress | None = None,
     ) -> PairSearch:
         """Find all pairs; see :meth:`lshdb.Index.pairs`."""
         from lshdb.search.pairs import PairSearch
@@ -211,6 +219,7 @@ class TransientIndex:
             cross=cross, ignore_same_path=ignore_same_path, limit=limit, measure=measure,
         )  # fmt: skip
 
+    @tells
     def clusters(
         self,
         *,
@@ -221,6 +230,7 @@ class TransientIndex:
         agree: str | Iterable[str] = (),
         differ: str | Iterable[str] = (),
         update: bool = True,
+        on_progress: OnProgress | None = None,
     ) -> Clusters:
         """Find the clusters; see :meth:`lshdb.Index.clusters`."""
         from lshdb.groups.listing import Clusters
@@ -232,6 +242,7 @@ class TransientIndex:
             since=since, agree=agree, differ=differ, update=False, lock_timeout=0.0,
         )  # fmt: skip
 
+    @tells
     def dedup(
         self,
         *,
@@ -240,6 +251,7 @@ class TransientIndex:
         only: str = "all",
         agree: str | Iterable[str] = (),
         differ: str | Iterable[str] = (),
+        on_progress: OnProgress | None = None,
     ) -> Deduplication:
         """Decide what to keep; see :meth:`lshdb.Index.dedup`."""
         from lshdb.groups.deduplication import Deduplication
@@ -250,12 +262,14 @@ class TransientIndex:
             only=only, agree=agree, differ=differ, update=False, lock_timeout=0.0,
         )  # fmt: skip
 
+    @tells
     def dedup_files(
         self,
         paths: Sequence[Any],
         output: Any,
         *,
         threshold: float | None = None,
+        on_progress: OnProgress | None = None,
         **question: Any,
     ) -> RewrittenFiles:
         """Write files again; takes what :meth:`lshdb.Index.dedup_files` takes."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lshdb import AddResult, Document
 from lshdb.cli._long_work import AddProgress, time_left
+from lshdb.documents.blocks import DocumentBlock, DocumentStream
+from lshdb.documents.io.streams import Progress
+from lshdb.ingest.add import InputShare
+from lshdb.phases.phase import telling
 from tests.cli.conftest import BASE, DOCUMENTS, Run, jsonl
 
 OnTerminal = Callable[..., tuple[int, str]]
@@ -79,17 +83,27 @@ def test_the_time_that_is_left(seconds: float, done: float, said: str) -> None:
 
 def test_the_bar_stands_for_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for what was read: batches wait in memory for their commit."""
+    monkeypatch.setattr("lshdb.phases.phase._SECONDS", 0)
+    files = Progress(None, 400)
+
+    def blocks() -> Iterator[DocumentBlock]:
+        for i in range(4):
+            files.begin(100)
+            files.read(100)
+            yield DocumentBlock.of([Document(f"k{i}", BASE)])
+            files.end()
+
     progress = AddProgress()
-    line = progress._line
-    items = progress.watch(Document(f"k{i}", BASE) for i in range(4))
-    for i in range(4):
-        progress.bytes_read(100 * (i + 1), 400)
-        next(iter(items))
-    assert (line.done, line.total, line.counted()) == (0, 400, "4 read")
-    progress.committed(AddResult(added=1, rejected=1))
-    assert (line.done, line.counted(), line.share) == (200, "1 stored", " 50 %")
-    progress.committed(AddResult(added=3, rejected=1))
-    assert (line.done, line.counted(), line.share) == (400, "3 stored", "100 %")
+    stream = progress.watch(DocumentStream(blocks(), progress=files))
+    share, counts, n_stored = progress._line.share, progress._counts, InputShare.of(stream)
+    committed = n_stored.then(progress.committed)
+    with telling(share), n_stored.phase:
+        assert len(list(n_stored.watched(stream.by_blocks()))) == 4
+        assert (share.n_done, share.total, counts()) == (0, 400, "4 read")
+        committed(AddResult(added=1, rejected=1))
+        assert (share.n_done, counts(), share.percent) == (200, "1 stored", " 50 %")
+        committed(AddResult(added=3, rejected=1))
+        assert (share.n_done, counts(), share.percent) == (400, "3 stored", "100 %")
 
 
 def test_a_table_takes_the_width_of_the_terminal(on_terminal: OnTerminal, index_path: Path) -> None:

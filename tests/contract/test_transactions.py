@@ -11,10 +11,11 @@ import pytest
 
 from lshdb import AllRejectedError, Index
 from lshdb.documents.document import Rejected
+from lshdb.phases.phase import is_callers
 from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres
 from lshdb.storage.dialects.sqlite.sqlite_database import OpenSqlite
 from lshdb.storage.transactions.changes import WriteTransaction
-from lshdb.storage.transactions.diagnosis import callers_function, is_callers
+from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from tests.conftest import family_corpus
 from tests.contract.conftest import DATABASES, Both

@@ -221,11 +221,12 @@ def test_a_full_disk_leaves_nothing(
 def test_interrupted_there_is_none(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 5)
+    monkeypatch.setattr("lshdb.phases.phase._SECONDS", 0)
     index = lively_index(make_index, "a")
 
-    def interrupt(documents: int) -> None:
-        raise KeyboardInterrupt
+    def interrupt(documents: int, total: int | None, unit: str) -> None:
+        if unit == "documents" and documents >= 5:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         index.export(tmp_path / "d", format="delta", on_progress=interrupt)

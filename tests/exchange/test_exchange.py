@@ -313,11 +313,12 @@ def test_without_pyarrow(make_index: Make, tmp_path: Path, monkeypatch: pytest.M
 def test_interrupted_there_is_none(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 5)
+    monkeypatch.setattr("lshdb.phases.phase._SECONDS", 0)
     index = lively_index(make_index, "a")
 
-    def interrupt(documents: int) -> None:
-        raise KeyboardInterrupt
+    def interrupt(documents: int, total: int | None, unit: str) -> None:
+        if unit == "documents" and documents >= 5:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         index.export(tmp_path / "files", on_progress=interrupt)
@@ -346,11 +347,13 @@ def test_a_damaged_index_is_not_exported(make_index: Make, tmp_path: Path) -> No
 def test_a_commit_in_the_middle_is_not_in_the_export(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.exporter._PROGRESS_ROWS", 10)
+    monkeypatch.setattr("lshdb.phases.phase._SECONDS", 0)
     index = lively_index(make_index, "a")
     before = stored(index)
 
-    def commit(documents: int) -> None:
+    def commit(documents: int, total: int | None, unit: str) -> None:
+        if unit != "documents" or documents % 10:
+            return
         with Index.open(index.path) as other:
             other.add([(f"at {documents}", f"a text that came in after {documents} others")])
 

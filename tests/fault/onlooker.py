@@ -93,7 +93,7 @@ def _copy(
 def _export(
     index: Index, folder: Path, begun: threading.Event, go_on: threading.Event
 ) -> Iterator[Any]:
-    def wait(_: int) -> None:
+    def wait(*_: object) -> None:
         begun.set()
         assert go_on.wait(PATIENCE)
 

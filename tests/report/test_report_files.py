@@ -68,14 +68,20 @@ def test_a_folder_with_anything_else_is_left_alone(index: Index, tmp_path: Path)
 @pytest.mark.parametrize("name", ["report.html", "pages"])
 @pytest.mark.parametrize("is_there", [False, True])
 def test_an_error_in_the_middle_leaves_what_was_there(
-    index: Index, tmp_path: Path, name: str, is_there: bool, error: BaseException
+    index: Index,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    is_there: bool,
+    error: BaseException,
 ) -> None:
+    monkeypatch.setattr("lshdb.phases.phase._SECONDS", 0)
     before = None
     if is_there:
         before = index.report(tmp_path / name, sample=0).path.read_bytes()
 
-    def fail(count: int) -> None:
-        if count == 2:
+    def fail(count: int, total: int | None, unit: str) -> None:
+        if unit == "clusters" and count == 2:
             raise error
 
     with pytest.raises(type(error)):
@@ -173,8 +179,8 @@ def test_all_is_of_one_state(index: Index, tmp_path: Path) -> None:
     """What another process commits while a report is made is not in it, not even in part."""
     added: list[Any] = []
 
-    def meanwhile(_count: int) -> None:
-        if not added:
+    def meanwhile(_count: int, _total: int | None, unit: str) -> None:
+        if unit == "clusters" and not added:
             with Index.open(index.path) as writer:
                 added.append(writer.add([("f000-0", "another text for this key altogether")]))
                 writer.remove("f001-0")

@@ -24,7 +24,6 @@ from lshdb import (
 )
 from lshdb.cli._group import COMMANDS, cli
 from lshdb.disksort import sorted_numbers
-from lshdb.exchange import exporter
 from lshdb.search import candidates, pairs
 from lshdb.search.verification import signed_anew
 from tests.conftest import family_corpus, pair_set
@@ -214,16 +213,13 @@ def test_nothing_is_merged_before_a_refusal(hosts: Pair_, make_index: Callable[.
     assert into.stats().documents == 0
 
 
-def test_nothing_is_exported_before_a_refusal(
-    hosts: Pair_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_exported_before_a_refusal(hosts: Pair_, tmp_path: Path) -> None:
     here, there = hosts()
-    monkeypatch.setattr(exporter, "_PROGRESS_ROWS", 1)
-    told: list[int] = []
+    told: list[tuple[int, int | None, str]] = []
     with pytest.raises(SignaturesElsewhereError):
-        there.export(tmp_path / "files", on_progress=told.append)
+        there.export(tmp_path / "files", on_progress=lambda *call: told.append(call))
     assert not told
-    here.export(tmp_path / "files", on_progress=told.append)
+    here.export(tmp_path / "files", on_progress=lambda *call: told.append(call))
     assert told
 
 

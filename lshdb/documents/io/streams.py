@@ -47,6 +47,7 @@ from lshdb.documents.document import (
     SeenFields,
     system_reason,
 )
+from lshdb.phases.phase import OnProgress
 
 if TYPE_CHECKING:
     from lshdb.documents.io.source import InputFile
@@ -83,20 +84,26 @@ class Progress:
     Parameters
     ----------
     callback : callable or None
-        Called with the bytes read so far and the total.
+        Called with the bytes read so far, the total (None if unknown) and ``"bytes"``.
     total : int
         Bytes in all; 0 if unknown.
+
     """
 
-    __slots__ = ("_at", "_callback", "_done", "_reported", "_size", "_total")
+    __slots__ = ("_at", "_callback", "_done", "_reported", "_size", "total")
 
-    def __init__(self, callback: Callable[[int, int], None] | None, total: int) -> None:
+    def __init__(self, callback: OnProgress | None, total: int) -> None:
         self._callback = callback
-        self._total = total
+        self.total = total
         self._done = 0
         self._size = 0
         self._at = 0
         self._reported = 0
+
+    @property
+    def position(self) -> int:
+        """The bytes read so far."""
+        return self._done + (min(self._at, self._size) if self.total else self._at)
 
     def begin(self, size: int) -> None:
         """Begin the next file, which has ``size`` bytes."""
@@ -106,20 +113,20 @@ class Progress:
     def read(self, count: int) -> None:
         """Add ``count`` bytes that were read from the file."""
         self._at += count
-        counted = min(self._at, self._size) if self._total else self._at
-        if self._done + counted - self._reported >= _PROGRESS_STEP:
-            self._report(self._done + counted)
+        if self.position - self._reported >= _PROGRESS_STEP:
+            self._report(self.position)
 
     def end(self) -> None:
         """Finish the file."""
-        self._done += self._size if self._total else self._at
+        self._done += self._size if self.total else self._at
+        self._at = self._size = 0
         if self._done != self._reported:
             self._report(self._done)
 
     def _report(self, position: int) -> None:
         self._reported = position
         if self._callback is not None:
-            self._callback(position, self._total)
+            self._callback(position, self.total or None, "bytes")
 
 
 Decode: TypeAlias = Callable[[Callable[[], bytes]], Iterator[bytes]]

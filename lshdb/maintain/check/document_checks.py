@@ -22,6 +22,7 @@ import numpy as np
 from lshdb.errors import DamageError, LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.storage.rows.edges import EdgeState
 from lshdb.storage.rows.inspection import Inspection
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, hash_body, raw_body
@@ -120,7 +121,8 @@ def document_findings(
         _batches_of_texts(tables.documents_with_texts(_COLUMNS)),
         workers=workers,
     )
-    for batch, texts in compared:
+    total = max(0, snapshot.next_doc_id - 1)
+    for batch, texts in counting(compared, "documents", total, lambda part: len(part[0])):
         for row, of_text in zip(batch, texts, strict=True):
             doc_id, key, signature_id, n_shingles, batch_id = _LINKS(row)
             if what := _change_of_document(row[:-2]):

@@ -16,6 +16,7 @@ from lshdb.groups.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.bucket_layout import sql_buckets
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
@@ -56,15 +57,15 @@ def block_findings(snapshot: Snapshot, *, is_quick: bool = False) -> Iterator[Fi
 def _file_findings(
     snapshot: Snapshot, file: RowFile, blocks: Iterable[tuple[int, int, int | None]]
 ) -> Iterator[Finding]:
-    size = file.row_bytes
-    for first, count, crc in blocks:
+    size, unit = file.row_bytes, f"{file.layout.kind}s"
+    for first, count, crc in counting(blocks, f"blocks of {unit}"):
         end = first + count
         if crc is None or not 0 <= first < end <= snapshot.n_signatures:
             continue  # document_checks.py reports it
         crc_now = file.block_crc(first, count)
         if crc_now != crc:
             yield Finding(
-                f"{file.layout.kind}s",
+                unit,
                 f"{file.path.name}, rows {first} to {end - 1}, "
                 f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
                 f"CRC-32 is {crc_now:08x}; expected {crc:08x}",
@@ -79,7 +80,7 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
     """
     n, file = snapshot.n_signatures, snapshot.signature_file
     step = min(max(1, _READ_BYTES // file.row_bytes), _SUMMED_ROWS)
-    for start in range(0, n, step):
+    for start in counting(range(0, n, step), "signatures", n, lambda _: step):
         stop = min(start + step, n)
         expected = bucket_keys(file.take_between(start, stop), **params.cut)
         if snapshot.bands.are_rows(start, expected):

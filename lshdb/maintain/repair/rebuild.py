@@ -21,6 +21,7 @@ from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.rights import create_file
 from lshdb.maintain.repair.evidence import Evidence, Text, sound_rows
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import counting
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.rowfiles.generations import Generation
@@ -199,7 +200,7 @@ class Rebuild:
         self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
         self._keys: dict[int, str] = {}
         """Keys by doc_id, from the index of keys, for documents whose row is not proved."""
-        self._last_doc_id = 0
+        self._last_doc_id = self._n_surveyed = 0
 
     def build(self, writer: Writer, *, next_doc_id: int) -> None:
         """Fill an empty index.
@@ -223,7 +224,7 @@ class Rebuild:
             cursor = ("name", "batch_id", "advanced_at")
             for name, batch_id, at in proved_rows(self._snapshot.session, "cursor", *cursor):
                 transaction.set_cursor(name, batch_id, at)
-        for rows in self._chunks():
+        for rows in counting(self._chunks(), "documents", self._n_surveyed, len):
             with collector_paused(), writer.transaction() as transaction:
                 self._take(transaction, rows)
         self._take_out_the_rest()
@@ -236,7 +237,8 @@ class Rebuild:
     def _survey(self) -> None:
         """Read all rows of documents: which batches they have, and which are not proved."""
         proved = []
-        for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
+        rows = salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS)
+        for self._n_surveyed, row in enumerate(rows, start=1):
             if _is_proved(row):
                 document = StoredDocument(*row[:-1])
                 self.history.count(document.batch_id, document.last_seen_at or "")

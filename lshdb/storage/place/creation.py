@@ -45,6 +45,7 @@ from lshdb.files.own_files import OWN_FOLDERS, foreign_names, kind_of, open_fold
 from lshdb.files.process import Process
 from lshdb.files.rights import take_rights
 from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.phases.phase import is_callers
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
 from lshdb.storage.dialects.base import OpenDatabase
 from lshdb.storage.dialects.database_urls import hide_passwords
@@ -371,6 +372,8 @@ class Creation:
         try:
             yield
         except OSError as error:
+            if is_callers(error):
+                raise
             raise LshdbError(
                 f"cannot make the {self._what} {self.path}: {error.strerror or error}",
                 hint=write_hint(

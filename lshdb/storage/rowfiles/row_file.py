@@ -31,6 +31,7 @@ from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.files.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.files.own_files import open_file
 from lshdb.files.rights import create_file
+from lshdb.phases.phase import Phase
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 
 if TYPE_CHECKING:
@@ -399,7 +400,10 @@ class RowFile:
         """
         end = HEADER_BYTES + n_committed * self.row_bytes
         source = self.open()
-        with open(create_file(target), "wb", buffering=0) as copy:
+        with (
+            open(create_file(target), "wb", buffering=0) as copy,
+            Phase("bytes", end) as phase,
+        ):
             copy.write(self.layout.header(n_committed))
             offset = HEADER_BYTES
             while offset < end:
@@ -411,6 +415,7 @@ class RowFile:
                         hint="the file was cut; restore the index from a copy",
                     )
                 offset += copied
+                phase.reached(offset)
             sync_file(copy.fileno())
 
     def append(self, first_row: int, rows: NDArray[Any]) -> None:

@@ -19,12 +19,11 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from lshdb.errors import DamageError, LshdbError
+from lshdb.phases.phase import CALLERS_MARK, is_callers
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.tables.records import CHECKED_TABLES, MOST_DOC_ID, row_checksum
 
-__all__ = ["callers_function", "callers_items", "damage_behind", "is_callers"]
-
-_MARK = "_lshdb_is_callers"
+__all__ = ["callers_function", "callers_items", "damage_behind"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -36,7 +35,7 @@ def callers_items(items: Iterable[_Item]) -> Iterator[_Item]:
     try:
         iterator = iter(items)
     except Exception as error:
-        setattr(error, _MARK, True)
+        setattr(error, CALLERS_MARK, True)
         raise
     while True:
         try:
@@ -44,7 +43,7 @@ def callers_items(items: Iterable[_Item]) -> Iterator[_Item]:
         except StopIteration:
             return
         except Exception as error:
-            setattr(error, _MARK, True)
+            setattr(error, CALLERS_MARK, True)
             raise
         yield item
 
@@ -66,15 +65,10 @@ def callers_function(function: Callable[..., _Result] | None) -> Callable[..., _
         try:
             return function(*positional, **named)
         except Exception as error:
-            setattr(error, _MARK, True)
+            setattr(error, CALLERS_MARK, True)
             raise
 
     return marking
-
-
-def is_callers(error: BaseException) -> bool:
-    """Whether an error comes out of the caller's own code."""
-    return bool(getattr(error, _MARK, False))
 
 
 def damage_behind(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError, LshdbWarning, warn_caller
+from lshdb.phases.phase import Phase
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.bands.postings import Postings, check_ids
 from lshdb.storage.dialects.base import BucketContents, Session
@@ -748,13 +749,16 @@ def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
         A block is damaged, or blocks do not cover the rows; the error names the file and rows.
     """
     expected = 0
-    for first, count, crc in snapshot.execute(
-        f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block ORDER BY first_row"
-    ):
-        if first != expected:
-            break
-        expected += count
-        yield from file.checked(first, count, crc)
+    with Phase(f"{file.layout.kind}s", snapshot.n_signatures) as phase:
+        for first, count, crc in snapshot.execute(
+            f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block "
+            "ORDER BY first_row"
+        ):
+            if first != expected:
+                break
+            expected += count
+            yield from file.checked(first, count, crc)
+            phase.reached(expected)
     if expected != snapshot.n_signatures:
         raise DamageError(
             f"checksums cover {expected} rows of {file.path}; {snapshot.n_signatures} are "

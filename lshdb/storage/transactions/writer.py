@@ -33,12 +33,12 @@ from lshdb.errors import (
     write_hint,
 )
 from lshdb.files.process import Process, leave_open
+from lshdb.phases.phase import is_callers
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
-from lshdb.storage.transactions.diagnosis import is_callers
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Frozen, Store
 from lshdb.threads import Task, Workers
