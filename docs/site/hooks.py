@@ -68,6 +68,7 @@ _ROOMS = {
     "Writing and maintenance": "ingest maintain storage report",
     "Parameters": "params signatures",
     "Thresholds": "advice",
+    "Progress": "phases",
     "Errors and warnings": "errors",
 }
 """The pages of public names, and the rooms of ``lshdb/`` whose names they have."""
