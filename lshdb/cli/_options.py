@@ -456,7 +456,7 @@ def _stored_before(index: Index, error: ReadOnlyError) -> EdgeState:
     state = index.edge_state()
     if state is None:
         raise ReadOnlyError(
-            f"{error.message}: no pairs were found before",
+            f"{error.message}; no pairs were found before",
             hint=f"ask a user who may write there to run lshdb clusters {index.path}, or copy the "
             f"index to a place of yours: lshdb copy {index.path} DEST",
         ) from error

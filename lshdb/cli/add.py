@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lshdb import AddResult, InputError
 from lshdb.arguments import OnConflictOfAdd, check_name
@@ -58,6 +59,13 @@ __all__ = ["command"]
 _SOURCE_WIDTH = 200
 
 
+def _refuse_nameless(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    """Refuse ``--night ''``, which a variable of a job that is not set leaves."""
+    if not name and ctx.get_parameter_source(str(param.name)) is not ParameterSource.DEFAULT:
+        raise click.BadParameter("a night needs a name, such as 2026-01-31")
+    return name
+
+
 @click.command(
     "add",
     cls=Command,
@@ -91,6 +99,7 @@ _SOURCE_WIDTH = 200
 @option(
     "--night",
     default="",
+    callback=_refuse_nameless,
     metavar="NAME",
     help="Count all adds with this name as one for --since last, as the feeds of a night.",
 )

@@ -58,9 +58,7 @@ def command(page: str | None) -> None:
     if page not in guides:
         close = difflib.get_close_matches(page, guides, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
-        raise click.BadParameter(
-            f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
-        )
+        raise click.UsageError(f"there is no page {page!r}{meant} (lshdb guide lists the pages)")
     text = guides[page].read_text(encoding="utf-8")
     if _NAMES in text:
         text = text.replace(_NAMES, "\n".join(_public_names()))

@@ -171,7 +171,7 @@ def command(
     has_source = [text is not None, vector is not None, key is not None, bool(files)]
     sources = sum(has_source)
     if sources > 1:
-        raise click.UsageError("give one of FILE..., --text, --vector and --key", ctx)
+        raise click.UsageError("give only one of FILE..., --text, --vector and --key", ctx)
     if not sources and is_terminal(sys.stdin):
         raise click.UsageError(
             "nothing to query: give --text, --vector, --key or FILE..., or pipe in JSON Lines", ctx

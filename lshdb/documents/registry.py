@@ -323,8 +323,8 @@ _RECORDS: tuple[tuple[bytes, Look], ...] = (
 # fmt: on
 
 _BY_NAME = {
-    ".json": Look("JSON, but no array of objects and no JSON Lines", _TO_JSON_LINES),
-    ".geojson": Look("JSON, but not JSON Lines", _TO_JSON_LINES),
+    ".json": Look("JSON, but is neither an array of objects nor JSON Lines", _TO_JSON_LINES),
+    ".geojson": Look("JSON, but is not JSON Lines", _TO_JSON_LINES),
     ".xml": Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}"),
     ".html": Look("an HTML page", _TO_TEXT),
     ".htm": Look("an HTML page", _TO_TEXT),

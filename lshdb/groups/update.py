@@ -143,14 +143,14 @@ def edges_down_to(store: OpenIndex, snapshot: IndexState, level: float) -> EdgeS
     """
     state = snapshot.edges.state()
     if state is None or state.threshold > level:
-        reach = (
-            "no"
-            if state is None
-            else f"only down to {store.params.curve.value(state.threshold):g},"
-        )
+        reach = "no verified edges"
+        if state is not None:
+            lowest = store.params.curve.value(state.threshold)
+            reach = f"verified edges only down to {lowest:g}"
+        wanted = store.params.curve.value(level)
         raise ParameterError(
-            f"the index {store.path} has {reach} verified edges",
-            hint="bring them up to date with: lshdb clusters INDEX",
+            f"the index {store.path} has {reach}",
+            hint=f"find them with: lshdb clusters INDEX --threshold {wanted:g}",
         )
     return state
 

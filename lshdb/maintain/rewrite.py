@@ -106,7 +106,7 @@ def reband_index(
     if not changes and index_bands is None:
         raise ParameterError(
             "no parameter for the bands is given",
-            hint="give a threshold, a recall, bands and rows, or whether bands are indexed",
+            hint="give a threshold, a recall, bands and rows, or whether bands have an index",
         )
     start = time.perf_counter()
     with (

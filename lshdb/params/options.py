@@ -296,7 +296,7 @@ def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexPara
         width = choose_width(scheme, level, promised, most, far)
     curve = curve_of(scheme, dim=dim or 0, width=width or 0.0)
     if (bands is None) != (rows is None):
-        raise ParameterError("bands and rows are given together or not at all")
+        raise ParameterError("bands and rows go together: give both, or neither")
     if bands is not None and rows is not None:
         if recall is not None:
             raise ParameterError(

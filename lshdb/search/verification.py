@@ -297,7 +297,7 @@ def below_level(
         less, more = ("smaller", "larger") if params.kind.is_distance else ("larger", "smaller")
         raise ParameterError(
             f"below is {below:g} and the threshold {value:g}, so nothing can be an answer",
-            hint=f"give a {less} below, or a {more} threshold",
+            hint=f"give below a {less} value, or the threshold a {more} one",
         )
     return most
 

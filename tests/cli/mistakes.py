@@ -166,7 +166,11 @@ lshdb news.jsonl
 lshdb search news.lshdb words
 lshdb delete news.lshdb mon-1
 lshdb help add
+lshdb add news.lshdb news.jsonl --night ''
+lshdb pairs news.lshdb --ignore-same-path
+lshdb clusters news.lshdb --no-update
 lshdb clusters news.lshdb
+lshdb clusters news.lshdb --no-update --threshold 0.3
 lshdb join news.lshdb news.lshdb
 lshdb export news.lshdb folder
 lshdb export news.lshdb -o news.parquet

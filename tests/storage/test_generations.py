@@ -34,6 +34,16 @@ def test_the_signature_file_of_another_index_is_told_apart(tmp_path: Path) -> No
         assert any("signatures.npy" in finding.where for finding in index.check())
 
 
+def test_a_format_that_no_version_has_is_damage(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.lshdb", CORPUS)
+    change(path, "UPDATE state SET format = -1")
+    with pytest.raises(DamageError, match="its format is -1, which no version has"):
+        Index.open(path)
+    assert Index.repair(path).findings
+    with Index.open(path) as index:
+        assert index.check() == []
+
+
 @pytest.mark.parametrize("kept", [0, 60, 128, 128 + 256, 128 + 256 * 20])
 def test_a_file_that_is_cut_while_it_is_open_kills_nobody(tmp_path: Path, kept: int) -> None:
     path = make(tmp_path / "x.lshdb", CORPUS)

@@ -135,6 +135,11 @@ def stored_description(
     number, identity = rows.execute("SELECT format, uuid FROM state").fetchone()
     if not trusts_state:
         number, identity = FORMAT, ""
+    if not isinstance(number, int) or number < 1:
+        raise DamageError(
+            f"the index {path} is damaged: its format is {number!r}, which no version has",
+            hint=f"lshdb check --repair {path} makes it anew from what is sound",
+        )
     if number != FORMAT:
         raise refuse_format(f"the index {path}", number, way=f"lshdb upgrade {path}")
     check_revision(revision, path)

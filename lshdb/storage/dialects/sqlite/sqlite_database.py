@@ -249,7 +249,8 @@ class SqliteDatabase(Database):
         if fault is not None:
             raise DamageError(
                 f"the database {self} is not as lshdb made it: it {fault}",
-                hint="do not use it if it comes from elsewhere; otherwise restore it from a copy",
+                hint="do not use it if it comes from elsewhere; otherwise restore it from a copy; "
+                "if an lshdb before the first release made it, add its documents to a new index",
             )
         self._trusted = rows
 
