@@ -528,17 +528,16 @@ class Searcher:
         """
         if not query.row:
             return Hits()
-        candidates = self._candidates(query, self.snapshot.members(query.keys))
-        numbers = [number for number, _ in candidates]
+        numbers, levels = self._candidates(query, self.snapshot.members(query.keys))
         texts: dict[int, Any] = {}
         if self._method == "exact" and self._params.keeps_texts:
             documents, texts = self.snapshot.documents_and_texts(numbers)
         else:
             documents = self.snapshot.documents_of_signatures(numbers)
-        levels = [one for one in candidates if one[0] in documents]
         if self._method == "exact":
-            levels = self._compared(query, [number for number, _ in levels], documents, texts)
-        return self._ranked(levels, documents)
+            used = [number for number in numbers if number in documents]
+            return self._ranked(self._compared(query, used, documents, texts), documents)
+        return self._ranked(zip(numbers, levels, strict=True), documents)
 
     def search_document(self, document: StoredDocument) -> Hits:
         """Return the documents most similar to one in the index, without itself.
@@ -554,17 +553,17 @@ class Searcher:
         if number is None:
             return Hits()
         query = self._family.query_of_row(self._row(number))
-        candidates = self._candidates(query, self.snapshot.members(query.keys))
-        documents = self.snapshot.documents_of_signatures([number for number, _ in candidates])
-        levels = [one for one in candidates if one[0] in documents]
-        if self._method == "exact":
-            others = [signature_id for signature_id, _ in levels if signature_id != number]
-            levels = [(number, self._params.curve.best)] if number in documents else []
-            if others:
-                ((_, contents),) = contents_of(self.snapshot, self._family, [number], documents)
-                with_point = self._family.query_of_row(query.row, contents[0])
-                levels += self._compared(with_point, others, documents)
-        return self._ranked(levels, documents, document.doc_id)
+        numbers, levels = self._candidates(query, self.snapshot.members(query.keys))
+        documents = self.snapshot.documents_of_signatures(numbers)
+        if self._method != "exact":
+            return self._ranked(zip(numbers, levels, strict=True), documents, document.doc_id)
+        compared = [(number, self._params.curve.best)] if number in documents else []
+        others = [other for other in numbers if other in documents and other != number]
+        if others:
+            ((_, contents),) = contents_of(self.snapshot, self._family, [number], documents)
+            with_point = self._family.query_of_row(query.row, contents[0])
+            compared += self._compared(with_point, others, documents)
+        return self._ranked(compared, documents, document.doc_id)
 
     def nothing(self) -> Hits:
         """Return the answer to a query without elements."""
@@ -581,23 +580,27 @@ class Searcher:
             )
         return signed_anew(self.snapshot, self._family, np.array([signature_id])).tobytes()
 
-    def _candidates(self, query: SignedQuery, members: bytes) -> list[tuple[int, float]]:
-        """Return (signature, level by bands or slots) of the candidates that suffice by that."""
+    def _candidates(self, query: SignedQuery, members: bytes) -> tuple[list[int], list[float]]:
+        """Return the candidates that suffice by bands or slots, and their levels by that.
+
+        What is compared exactly has no use for these levels.
+        """
         params, snapshot = self._params, self.snapshot
         if not snapshot.has_signatures:
             ids, shared = np.unique(np.frombuffer(members, np.int64), return_counts=True)
-            return list(zip(ids.tolist(), band_levels(shared, params).tolist(), strict=True))
+            return ids.tolist(), band_levels(shared, params).tolist()
         least = least_equal(params, self._method, self._threshold)
         # A bucket shared only by a collision of its hash is not an agreement.
         agreeing = snapshot.signatures.read_in_place(
             functools.partial(self._family.agreeing, query, members, least), len(members) // 8
         )
+        levels: list[float] = []
         if self._method == "none":
             matched = np.array([matched for _, _, matched in agreeing], dtype=np.int64)
             levels = band_levels(matched, params).tolist()
-        else:
+        elif self._method == "signature":
             levels = params.curve.at_shares([equal / params.num_perm for _, equal, _ in agreeing])
-        return list(zip([signature_id for signature_id, _, _ in agreeing], levels, strict=True))
+        return [signature_id for signature_id, _, _ in agreeing], levels
 
     def _compared(
         self,
@@ -631,7 +634,7 @@ class Searcher:
             (-level, key)
             for signature_id, level in levels
             if self._below is None or level < self._below
-            for doc_id, key, _ in documents[signature_id]
+            for doc_id, key, _ in documents.get(signature_id, ())
             if doc_id != leave_out
         ]
         ranked.sort()

@@ -355,29 +355,23 @@ def least_share(params: IndexParams, method: str, threshold: float) -> float:
     return prefilter(agreement, params.num_perm) if method == "exact" else agreement - 1e-7
 
 
+def least_equal(params: IndexParams, method: str, threshold: float) -> int:
+    """Return the fewest equal slots with which :func:`estimate` goes on with a pair."""
+    return _least_equal(params.curve, params.num_perm, method, threshold)
+
+
 @functools.lru_cache(maxsize=64)
-def _least_count(num_perm: int, share: float) -> int:
-    """Return the smallest count of slots whose share of ``num_perm`` is at least this."""
+def _least_equal(curve: Curve, num_perm: int, method: str, threshold: float) -> int:
+    if method == "none":
+        return 0
+    if method == "signature":
+        counts = range(num_perm + 1)
+        return bisect_left(counts, threshold, key=lambda n: curve.at_shares([n / num_perm])[0])
+    share = prefilter(curve.probability(threshold), num_perm)
     count = max(0, math.ceil(share * num_perm) - 1)
     while count / num_perm < share:
         count += 1
     return count
-
-
-@functools.lru_cache(maxsize=64)
-def _count_at(curve: Curve, num_perm: int, level: float) -> int:
-    """Return the smallest number of equal slots whose level is no less."""
-    counts = range(num_perm + 1)
-    return bisect_left(counts, level, key=lambda count: curve.at_shares([count / num_perm])[0])
-
-
-def least_equal(params: IndexParams, method: str, threshold: float) -> int:
-    """Return the fewest equal slots with which :func:`estimate` goes on with a pair."""
-    if method == "none":
-        return 0
-    if method == "signature":
-        return _count_at(params.curve, params.num_perm, threshold)
-    return _least_count(params.num_perm, least_share(params, method, threshold))
 
 
 def band_levels(

@@ -281,7 +281,9 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
     runs of characters that do not normalise alone.
     """
     steps = NORMALISATION if fold else "ignorable-nfkc-space"
-    results: list[str | None] = kernel.normalise(list(texts), fold, *folding_table(fold))
+    results: list[Any] = kernel.normalise(list(texts), fold, *folding_table(fold))
+    if None not in results:  # as nearly always
+        return results
     return [
         normalise(text, steps) if normalised is None else normalised
         for text, normalised in zip(texts, results, strict=True)
@@ -293,8 +295,14 @@ def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Co
     fold = _KERNEL_NORMALISATIONS.get(shingler.normalisation)
     if fold is None or shingler.is_cut:
         return [shingler.canonical(body) for body in bodies]
-    texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
-    return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]
+    texts = [body for body in bodies if isinstance(body, str)]
+    normalised: list[Any] = normalise_texts(texts, fold=fold)
+    if len(texts) == len(bodies):
+        return normalised
+    following = iter(normalised)
+    return [
+        next(following) if isinstance(body, str) else canonical_content(body) for body in bodies
+    ]
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
