@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -50,12 +50,18 @@ from lshdb.serve.answers import (
     QueryRequest,
     StatsAnswer,
 )
+from lshdb.serve.cluster_lists import OfState, RankedClusters
 from lshdb.serve.guard import LOCAL_NAMES, Guard, Limits
 from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
 from lshdb.serve.workers import BusyError, QuestionThreads, TooSlowError
-from lshdb.storage.tables.view_statements import CLUSTER_KEYS, CLUSTER_OF_KEY, LENGTHS
+from lshdb.storage.tables.view_statements import (
+    CLUSTER_KEYS,
+    CLUSTER_MEMBERS,
+    CLUSTER_OF_KEY,
+    LENGTHS,
+)
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -119,8 +125,8 @@ def make_application(
     workers, counters = make_workers(limits.threads), make_workers(1)
     metrics = Metrics()
     metrics.count_index(lambda: {"documents": len(index)})
-    routes = _Routes(index, workers, counters, metrics)
     pages = ReadingPages(index, workers)
+    routes = _Routes(index, workers, counters, metrics, pages.clusters_ranked)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -204,13 +210,21 @@ class _Routes:
         For what takes microseconds, so that whoever watches the server waits for no question.
     metrics : Metrics
         Counters behind ``/metrics``.
+    ranked : OfState
+        The order of the stored clusters.
     """
 
     def __init__(
-        self, index: Index, workers: QuestionThreads, counters: QuestionThreads, metrics: Metrics
+        self,
+        index: Index,
+        workers: QuestionThreads,
+        counters: QuestionThreads,
+        metrics: Metrics,
+        ranked: OfState[RankedClusters],
     ) -> None:
         self._index, self._workers, self._counters = index, workers, counters
         self._metrics = metrics
+        self._ranked = ranked
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application."""
@@ -308,11 +322,36 @@ class _Routes:
         ] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
         members: Annotated[int, Query(ge=1, le=MOST_LISTED, description="Most keys of each.")] = 20,
+        sort: Annotated[
+            Literal["size", "similarity", "-similarity", "date"],
+            Query(description="Largest, most or least similar, or newest first."),
+        ] = "size",
     ) -> Response:
         """List clusters, the largest first, from the pairs that `lshdb clusters` stored last."""
 
         def question() -> ClusterList:
             clusters = self._index.clusters(threshold=threshold, min_size=min_size, update=False)
+            level = self._index.params.level
+            if clusters.state.threshold == level and threshold in (
+                None, self._index.params.threshold,
+            ):  # fmt: skip
+                ranked = self._ranked()
+                order = ranked.chosen(sort, min_size=min_size)
+                places = order[offset : offset + limit].tolist()
+                return ClusterList(
+                    clusters=[
+                        ClusterAnswer(label=keys[0], size=int(ranked.sizes[place]), keys=keys)
+                        for place in places
+                        for keys in [self._keys(int(ranked.labels[place]), members)]
+                    ],
+                    next=offset + limit if offset + limit < len(order) else None,
+                    batch=clusters.state.batch_id,
+                )
+            if sort != "size":
+                raise ParameterError(
+                    f"clusters are sorted by {sort} at the threshold of `lshdb clusters` alone",
+                    hint="leave threshold or sort out",
+                )
             page = list(islice(iter(clusters), offset, offset + limit + 1))
             return ClusterList(
                 clusters=[ClusterAnswer.of(cluster, members) for cluster in page[:limit]],
@@ -321,6 +360,11 @@ class _Routes:
             )
 
         return await self._answer(question)
+
+    def _keys(self, label: int, most: int) -> list[str]:
+        """Return the first documents of a cluster."""
+        values = {"label": label, "most": most}
+        return [row[0] for row in self._index.sql(CLUSTER_MEMBERS, values)]
 
     async def cluster(
         self, label: str, members: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED

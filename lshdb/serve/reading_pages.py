@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -31,7 +30,8 @@ from lshdb.pages import (
     served_assets,
 )
 from lshdb.pages.text_markup import ShownText, show_difference, side_by_side, unchanged_text
-from lshdb.serve.answers import MOST_OFFSET, ErrorAnswer
+from lshdb.serve.answers import ErrorAnswer
+from lshdb.serve.cluster_lists import SORTS, ClusterLists
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
 from lshdb.storage.tables.view_statements import BUCKET_KEYS, CLUSTER_KEYS, CLUSTER_OF_KEY
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadingPages"]
 
-CLUSTERS = 50
-"""Clusters of a page."""
 MEMBERS = 20
 """Members of a cluster that are compared side by side; more are listed."""
 LISTED = 500
@@ -97,6 +95,8 @@ class ReadingPages:
 
     def __init__(self, index: Index, workers: QuestionThreads) -> None:
         self._index, self._workers = index, workers
+        self._lists = ClusterLists(index)
+        self.clusters_ranked = self._lists.ranked
         self._environment = make_environment(Path(__file__).parent / "templates")
         self._openapi: Callable[[], dict[str, Any]] = dict
 
@@ -174,34 +174,29 @@ class ReadingPages:
             shown = self._index.show(key)
             text = self._text(key)
             return self._page(
-                "", "document.html", title=key, key=key, shown=shown,
+                "/", "document.html", heading=key, crumb=key, key=key, shown=shown,
                 text=None if text is None else unchanged_text(text),
                 in_cluster=bool(list(self._index.sql(CLUSTER_OF_KEY, {"key": key}))),
             )  # fmt: skip
 
         return await self._workers.ask(question)
 
-    async def clusters(self, offset: int = 0) -> Response:
-        """List clusters, the largest first."""
-        if not 0 <= offset <= MOST_OFFSET:
-            raise ParameterError(f"offset is {offset}; expected 0 to {MOST_OFFSET:,}")
+    async def clusters(self, request: Request) -> Response:
+        """List a page of clusters in an order, those that contain some words if they are given."""
+        values = dict(request.query_params)
+        return await self._workers.ask(lambda: self._clusters(values))
 
-        def question() -> Response:
-            clusters = self._index.clusters(update=False)
-            page = list(islice(iter(clusters), offset, offset + CLUSTERS + 1))
-            return self._page(
-                "/clusters", "clusters.html",
-                clusters=[
-                    (cluster.label, len(cluster.keys), cluster.keys[:4])
-                    for cluster in page[:CLUSTERS]
-                ],
-                following=offset + CLUSTERS if len(page) > CLUSTERS else None,
-                before=max(offset - CLUSTERS, 0) if offset else None,
-                first=offset + 1,
-                batch=clusters.state.batch_id,
-            )  # fmt: skip
-
-        return await self._workers.ask(question)
+    def _clusters(self, values: Mapping[str, str]) -> Response:
+        params, state = self._index.params, self._index.clusters(update=False).state
+        page = self._lists.page(values)
+        n, documents = len(page.ranked.sizes), page.ranked.n_documents
+        return self._page(
+            "/clusters", "clusters.html", heading=f"{n:,} clusters of {documents:,} documents",
+            crumb=SORTS[page.sort], listed=page, batch=state.batch_id, sorts=SORTS,
+            threshold=params.curve.value(state.threshold), own_threshold=params.threshold,
+            best=params.curve.value(params.curve.best),
+            word="distance" if params.kind.is_distance else "similarity",
+        )  # fmt: skip
 
     async def cluster(self, key: str) -> Response:
         """Show the members of a cluster side by side."""
@@ -217,7 +212,7 @@ class ReadingPages:
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
             return self._page(
-                "/clusters", "served_cluster.html", title=label, label=label, size=size,
+                "/clusters", "served_cluster.html", heading=label, crumb=label, size=size,
                 members=self._side_by_side(keys[:MEMBERS]), more=keys[MEMBERS:],
             )  # fmt: skip
 
@@ -237,7 +232,8 @@ class ReadingPages:
                         left, right, steps=params.normalisation, longest=COMPARED, keep_folds=True
                     )
             return self._page(
-                "", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
+                "/", "served_pair.html", heading=f"{key1} and {key2}",
+                crumb=f"{key1} and {key2}", names=(key1, key2),
                 explanation=explanation, params=params, value=params.curve.value, sides=sides,
             )  # fmt: skip
 
@@ -262,8 +258,10 @@ class ReadingPages:
         def question() -> Response:
             values = {"band": band, "bucket": bucket, "most": LISTED}
             keys = [key for (key,) in self._index.sql(BUCKET_KEYS, values)]
-            title = f"A bucket of band {band}"
-            return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
+            heading = f"A bucket of band {band}"
+            return self._page(
+                "/buckets", "bucket.html", heading=heading, crumb=heading, keys=keys, most=LISTED
+            )
 
         return await self._workers.ask(question)
 
@@ -294,18 +292,40 @@ class ReadingPages:
 
     def error(self, status: int, answer: ErrorAnswer, headers: dict[str, str]) -> Response:
         """Show an error as a page."""
-        response = self._page("", "error.html", title="That cannot be answered", answer=answer)
+        response = self._page("", "error.html", heading="That cannot be answered", answer=answer)
         response.status_code = status
         response.headers.update(headers)
         return response
 
-    def _page(self, path: str, template: str, *, title: str = "", **values: Any) -> Response:
-        name = self._index.path.name
+    def _page(
+        self, path: str, template: str, *, heading: str = "", crumb: str = "", **values: Any
+    ) -> Response:
+        """Render a page.
+
+        Parameters
+        ----------
+        path : str
+            The section that it belongs to; empty for none.
+        template : str
+        heading : str
+            By default the name of the section.
+        crumb : str
+            What the page is within its section; empty for the section's first page.
+        **values
+            For the template.
+        """
+        name, section = self._index.path.name, dict(_SECTIONS).get(path, "")
+        crumbs: tuple[Link, ...] = ()
+        if crumb:
+            crumbs = (Link(section, path), Link(crumb, "")) if section else ()
         page = Page(
-            title=title or f"{dict(_SECTIONS).get(path, '')} · {name}".removeprefix(" · "),
-            subtitle=name,
+            title=" · ".join(filter(None, (heading or section, name))),
+            name=name,
+            note=f"{len(self._index):,} documents",
+            heading=heading or section,
             assets=served_assets("/assets/"),
             links=tuple(Link(text, href, href == path) for href, text in _SECTIONS),
+            crumbs=crumbs,
             footer=f"lshdb {__version__}, read-only",
         )
         return HTMLResponse(self._environment.get_template(template).render(page=page, **values))

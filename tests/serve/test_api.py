@@ -144,6 +144,11 @@ def test_clusters_in_pages(tmp_path: Path) -> None:
             assert all(len(each["keys"]) == min(3, each["size"]) for each in page["clusters"])
             offset = page["next"]
         assert found == expected and len(found) == 5
+        newest = call(app, "GET", "/api/clusters?sort=-similarity&limit=1000").json["clusters"]
+        assert sorted(each["label"] for each in newest) == sorted(label for label, _ in expected)
+        above = call(app, "GET", "/api/clusters?threshold=.99")
+        assert above.json["clusters"] == call(app, "GET", "/api/clusters").json["clusters"]
+        assert call(app, "GET", "/api/clusters?threshold=.99&sort=date").status == 400
         one = call(app, "GET", "/api/clusters/c3-2").json
         assert one == {"label": "c3-0", "size": 5, "keys": [f"c3-{m}" for m in range(5)]}
         assert call(app, "GET", "/api/clusters/nothing").status == 404

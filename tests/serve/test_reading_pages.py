@@ -111,12 +111,12 @@ def test_clusters_in_pages_and_side_by_side(
     get: Get, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = list(index.clusters())
-    monkeypatch.setattr("lshdb.serve.reading_pages.CLUSTERS", 2)
+    monkeypatch.setattr("lshdb.serve.cluster_lists.CLUSTERS", 2)
     found, path = [], "/clusters"
     while path:
         tree = get(path)
         found += [one for one in links(tree) if one.startswith("/cluster?")]
-        after = [one.get("href") for one in tree.iter("a") if one.text == "Smaller clusters"]
+        after = [one.get("href") for one in tree.iter("a") if one.text == "Next"]
         path = after[0] if after else ""
     assert found == [f"/cluster?key={quote(one.label)}" for one in expected]
     monkeypatch.setattr("lshdb.serve.reading_pages.MEMBERS", 3)
@@ -127,6 +127,85 @@ def test_clusters_in_pages_and_side_by_side(
         expected[0].keys
     )
     get("/clusters?offset=-1", status=400)
+
+
+@pytest.fixture
+def nights(make_index: Make) -> Index:
+    """Three clusters: of two, three and four documents, less and less alike, on three nights."""
+    index = make_index(threshold=0.4, k=1)
+    for night in range(3):
+        shared = " ".join(f"n{night}{letter}" for letter in "abcdefghijkl")
+        own = [" ".join(f"x{night}{n}{i}" for i in range(2 * night)) for n in range(2 + night)]
+        texts = [f"{shared} Granted leave word{night} {words}" for words in own]
+        index.add(
+            [(f"{night}-{n}", text) for n, text in enumerate(texts)], night=f"2026-11-0{night + 1}"
+        )
+    index.update_clusters()
+    return index
+
+
+def test_clusters_are_sorted_and_filtered(nights: Index) -> None:
+    app = make_application(nights)
+
+    def listed(query: str, status: int = 200) -> Any:
+        answer = ask(app, f"/clusters?{query}")
+        assert answer.status == status
+        return parse(answer.body.decode())
+
+    def labels(query: str) -> list[str]:
+        return [one.partition("key=")[2][:1] for one in links(listed(query))
+                if one.startswith("/cluster?")]  # fmt: skip
+
+    expected = [cluster.label[0] for cluster in nights.clusters()]
+    assert labels("") == labels("sort=size&size=&similarity=&since=&q=") == expected
+    assert labels("sort=similarity") == labels("sort=-similarity")[::-1]
+    assert labels("sort=date") == ["2", "1", "0"]
+    assert labels("size=3") == [label for label in expected if label != "0"]
+    assert labels(f"since={nights.batches()[0].started_at[:10]}") == expected
+    assert labels("since=9999-01-01") == labels("offset=99") == []
+    assert labels("q=1-1") == ["1"] and labels("q=granted++LEAVE") == expected
+    assert labels("q=word1") == ["1"] and labels("q=no+such+words") == []
+    assert [one.text for one in listed("q=X210").iter("mark")] == ["x210"]
+    assert "found in 2-1" in text_of(by_id(listed("q=x210"), "main"))
+    for wrong in ("sort=up", "size=1", "similarity=nan", "since=11/1/2026", "offset=-1"):
+        assert wrong.partition("=")[0] in text_of(by_id(listed(wrong, 400), "main"))
+
+
+def test_words_are_looked_for_part_by_part(nights: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lshdb.serve.cluster_lists.LOOKED_THROUGH", 1)
+    app, path, found = make_application(nights), "/clusters?q=word0", []
+    for _ in range(3):
+        tree = parse(ask(app, path).body.decode())
+        found += [one for one in links(tree) if one.startswith("/cluster?")]
+        further = [one.get("href") for one in tree.iter("a") if one.text == "Look further"]
+        path = further[0] if further else ""
+    assert (found, path) == (["/cluster?key=0-0"], "")
+
+
+def test_the_decision_of_a_cluster_is_that_of_dedup(nights: Index) -> None:
+    nights.add([(f"chain-{n}", " ".join(f"w{i}" for i in range(4 * n, 4 * n + 12)))
+                for n in range(9)])  # fmt: skip
+    nights.update_clusters()
+    dropped = {decision.key for decision in nights.dedup() if not decision.keep}
+    tree = parse(ask(make_application(nights), "/clusters").body.decode())
+    numbers = {next(each.iter("a")).get("href").partition("key=")[2]:
+               text_of(by_class(each, "right")[0]) for each in by_class(tree, "row")}  # fmt: skip
+    for cluster in nights.clusters():
+        n = len(dropped & set(cluster.keys))
+        assert numbers[cluster.label].startswith(f"{n} dropped"), cluster
+        assert f"{len(cluster.keys) - n} kept" in numbers[cluster.label]
+
+
+def test_clusters_are_those_of_the_last_commit(nights: Index) -> None:
+    app = make_application(nights)
+    assert "3 clusters of 9 documents" in ask(app, "/clusters").body.decode()
+    nights.remove(["0-0"])  # clusters are not brought up to date: the stored one loses a member
+    assert "2 clusters of 7 documents" in ask(app, "/clusters").body.decode()
+    nights.remove(["2-0"])  # the document after which a cluster is named
+    assert "2 clusters of 6 documents" in ask(app, "/clusters").body.decode()
+    nights.add([("2-9", nights.texts(["2-1"])["2-1"])])
+    assert nights.check() == []
+    assert "2 clusters of 7 documents" in ask(app, "/clusters").body.decode()
 
 
 def test_buckets_lead_to_documents(get: Get, index: Index) -> None:

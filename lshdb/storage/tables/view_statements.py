@@ -9,8 +9,13 @@ from lshdb.storage.tables.records import time_of_document
 
 __all__ = [
     "BUCKET_KEYS",
+    "CLUSTERS_RANKED",
+    "CLUSTER_EDGES",
     "CLUSTER_KEYS",
     "CLUSTER_LABEL",
+    "CLUSTER_LEVELS",
+    "CLUSTER_MEMBERS",
+    "CLUSTER_NUMBER",
     "CLUSTER_OF_KEY",
     "CLUSTER_UPDATE",
     "COUNT_INDEX_TABLES",
@@ -19,6 +24,7 @@ __all__ = [
     "INDEX_TABLES",
     "LENGTHS",
     "NEIGHBORS",
+    "STATE_READ",
 ]
 
 INDEX_TABLES = (
@@ -35,6 +41,36 @@ CLUSTER_OF_KEY = (
     "FROM cluster AS own WHERE key = :key"
 )
 """Label and size of the cluster of a key."""
+STATE_READ = (
+    "SELECT uuid, signature_file, n_signatures, next_doc_id, "
+    "(SELECT max(batch_id) FROM batch), (SELECT max(release_id) FROM signature_release), "
+    "(SELECT updated_at FROM edge_state) FROM state"
+)
+"""What is another row after every commit that changes documents, buckets or clusters."""
+CLUSTERS_RANKED = (
+    "SELECT label, count(*), max(batch_id) FROM cluster_member "
+    "JOIN document ON document.signature_id = cluster_member.signature_id "
+    "GROUP BY label HAVING count(*) > 1 ORDER BY count(*) DESC, label"
+)
+"""Of each cluster: its number, how many documents it has, and the last batch of these."""
+CLUSTER_LEVELS = (
+    "SELECT label, min(similarity), max(similarity) FROM edge "
+    "JOIN cluster_member ON cluster_member.signature_id = edge.signature1 GROUP BY label"
+)
+CLUSTER_NUMBER = (
+    "SELECT label FROM cluster_member "
+    "JOIN document ON document.signature_id = cluster_member.signature_id WHERE key = :key"
+)
+CLUSTER_MEMBERS = (
+    "SELECT key, document.signature_id, source, batch_id FROM cluster_member "
+    "JOIN document ON document.signature_id = cluster_member.signature_id "
+    "WHERE label = :label ORDER BY doc_id LIMIT :most"
+)
+CLUSTER_EDGES = (
+    "SELECT signature1, signature2, similarity FROM edge "
+    "JOIN cluster_member ON cluster_member.signature_id = edge.signature1 "
+    "WHERE label = :label LIMIT :most"
+)
 CLUSTER_KEYS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIMIT :most"
 BUCKET_KEYS = (
     "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
