@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -52,6 +53,8 @@ _CONFIGURATION = {
 }
 """A file has all of its rows or is removed; versions that ``commits`` names stay readable."""
 _JSON = ("index", "parameters", "edges", "counts")
+_NUMBERS = {"signatures": "signature_id", "releases": "release_id"}
+"""Columns whose smallest and largest values are in the log, because plans need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +277,26 @@ class Dataset:
             For the postings: return only the files of these ranges.
         """
         files = _active(self.table(name))
+        self._check_files(name, files.values())
         if ranges is not None:
             texts = {str(number) for number in ranges}
-            files = {path: file for path, file in files.items() if file.partition[RANGE] in texts}
+            files = {
+                path: file for path, file in files.items() if file.partition.get(RANGE) in texts
+            }
         return [StoredFile(f"{self.path}/{name}/{path}", files[path]) for path in sorted(files)]
+
+    def _check_files(self, name: str, files: Iterable[NewFile]) -> None:
+        """Raise DamageError if the log has other rows than were committed, or lacks numbers."""
+        n_rows, n_committed = sum(file.n_rows for file in files), self.commit.counts[name]
+        if n_rows != n_committed:
+            raise _foreign_log(
+                f"{self.path}/{name}", f"has {n_rows:,} rows; {n_committed:,} are committed"
+            )
+        column = _NUMBERS.get(name)
+        if column is not None and any(
+            column not in file.lows or column not in file.highs for file in files if file.n_rows
+        ):
+            raise _foreign_log(f"{self.path}/{name}", f"has a file without the range of {column}")
 
     def schema(self, name: str) -> Any:
         """Return the Arrow schema of the files of a table: without partition columns."""
@@ -445,7 +464,8 @@ def _table(uri: str, options: Mapping[str, str], version: int | None = None) -> 
         return delta.DeltaTable(uri, version=version, storage_options=dict(options))
     except delta.exceptions.TableNotFoundError as error:
         raise IndexNotFoundError(
-            f"there is no table {uri}", hint="name a folder that lshdb export --format delta wrote"
+            f"there is no table {uri}",
+            hint="name a folder that lshdb export --format delta or lshdb.spark.Index wrote",
         ) from error
     except (delta.exceptions.DeltaError, OSError) as error:
         raise _failed(uri, error) from error
@@ -455,7 +475,7 @@ def _active(table: Any) -> dict[str, NewFile]:
     """Return the files of a version of a table, by path."""
     import pyarrow as arrow
 
-    files = {}
+    uri, files = table.table_uri, {}
     for row in arrow.table(table.get_add_actions(flatten=True)).to_pylist():
         lows, highs = (
             {
@@ -470,10 +490,27 @@ def _active(table: Any) -> dict[str, NewFile]:
             for name, value in row.items()
             if name.startswith("partition.")
         }
+        _check_path(uri, row["path"], row["num_records"])
         files[row["path"]] = NewFile(
             row["path"], row["size_bytes"], row["num_records"], partition, lows, highs
         )
     return files
+
+
+def _check_path(uri: str, path: str, n_rows: object) -> None:
+    """Raise DamageError for a path that leaves its table, or a file of unknown size."""
+    plain = unquote(path).replace("\\", "/")
+    if plain.startswith("/") or ":" in plain.split("/")[0] or ".." in plain.split("/"):
+        raise _foreign_log(uri, f"names {path!r:.200}, which is outside of the table")
+    if type(n_rows) is not int or n_rows < 0:
+        raise _foreign_log(uri, f"does not say how many rows {path!r:.200} has")
+
+
+def _foreign_log(uri: str, what: str) -> DamageError:
+    return DamageError(
+        f"the log of the table {uri} {what}",
+        hint="something else than lshdb wrote it: use another copy of the dataset",
+    )
 
 
 def _commit(
@@ -510,8 +547,16 @@ def _hooks() -> Any:
 
 def _newest(path: str, options: Mapping[str, str]) -> tuple[Commit | None, int]:
     """Return the newest commit, or None, and the newest version of the table ``commits``."""
-    table = _table(f"{path}/{COMMITS}", options)
-    last = max((file.highs["commit_id"] for file in _active(table).values()), default=None)
+    try:
+        table = _table(f"{path}/{COMMITS}", options)
+    except IndexNotFoundError as error:
+        raise IndexNotFoundError(
+            f"there is no dataset at {path}: {error.message}", hint=error.hint
+        ) from error
+    files = _active(table).values()
+    if any("commit_id" not in file.highs for file in files):
+        raise _foreign_log(f"{path}/{COMMITS}", "has a file without the range of commit_id")
+    last = max((file.highs["commit_id"] for file in files), default=None)
     if last is None:
         return None, table.version()
     row, *_ = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import DatabaseError, FormatError, IndexNotFoundError, LockedError
+from lshdb import DamageError, DatabaseError, FormatError, IndexNotFoundError, LockedError
 from lshdb.dataset import commits
 from lshdb.dataset.commits import Change, Dataset, is_dataset, vacuum
 from lshdb.dataset.dataset_tables import NAMES, RANGE
@@ -297,8 +298,38 @@ def test_checkpoints_of_the_log_change_nothing(dataset: Dataset) -> None:
 def test_there_is_none(tmp_path: Path, dataset: Dataset) -> None:
     assert is_dataset(dataset.path)
     assert not is_dataset(str(tmp_path / "none"))
-    with pytest.raises(IndexNotFoundError, match="there is no table"):
+    with pytest.raises(IndexNotFoundError, match="there is no table") as caught:
         Dataset.open(str(tmp_path / "none"))
+    assert caught.value.message.startswith(f"there is no dataset at {tmp_path / 'none'}: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "stats", "said"),
+    [
+        ("../secret.parquet", {"numRecords": 1}, "outside of the table"),
+        ("a/%2e%2e/%2E./secret.parquet", {"numRecords": 1}, "outside of the table"),
+        ("/etc/secret.parquet", {"numRecords": 1}, "outside of the table"),
+        ("file:///etc/secret.parquet", {"numRecords": 1}, "outside of the table"),
+        ("s3://bucket/secret.parquet", {"numRecords": 1}, "outside of the table"),
+        ("x.parquet", {"numRecords": 2**31}, "has 2,147,483,648 rows; 1 are committed"),
+        ("x.parquet", {"numRecords": -1}, "does not say how many rows"),
+        ("x.parquet", {}, "does not say how many rows"),
+        ("x.parquet", {"numRecords": 1}, "without the range of release_id"),
+    ],
+)
+def test_a_log_that_something_else_wrote_is_refused(
+    dataset: Dataset, path: str, stats: dict[str, int], said: str
+) -> None:
+    version = dataset.commit.versions["releases"]
+    log = Path(dataset.path) / "releases" / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"] |= {"path": path, "stats": json.dumps(stats)}
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    with pytest.raises(DamageError, match=said) as caught:
+        Dataset.open(dataset.path).files("releases")
+    assert f"{dataset.path}/releases" in caught.value.message
 
 
 def test_a_disk_error_is_named(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
