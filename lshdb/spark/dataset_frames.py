@@ -12,17 +12,23 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lshdb.dataset.commits import Change, Dataset, StoredFile, local_folder
 from lshdb.dataset.dataset_tables import RANGE, arrow_schema
 from lshdb.dataset.table_files import NewFile, TableWriter, described_file
+from lshdb.errors import DamageError
+from lshdb.spark.signing import mapped
 
 __all__ = ["Frames", "spark_path", "stage_id"]
 
@@ -56,6 +62,16 @@ def _partition(path: str) -> dict[str, str]:
     """Return the range in a path of postings."""
     value = path.partition(f"{RANGE}=")[2].partition("/")[0]
     return {RANGE: value} if value else {}
+
+
+def _place_batches(
+    lows: NDArray[np.int64], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the places of the files that hold numbers, by the first number of each file."""
+    for batch in batches:
+        numbers = batch.column("signature_id").to_numpy()
+        places = np.unique(np.searchsorted(lows, numbers, side="right") - 1)
+        yield pa.RecordBatch.from_arrays([pa.array(places)], names=["at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +118,11 @@ class Frames:
             self.dataset.files("signatures"), key=lambda stored: stored.file.lows["signature_id"]
         )
         if len(files) > 1:
-            lows = sf.array(*(sf.lit(stored.file.lows["signature_id"]) for stored in files))
-            at = sf.size(sf.filter(lows, lambda low: low <= sf.col("signature_id"))) - 1
-            places = numbers.select(at.alias("at")).distinct().collect()
-            files = [files[row["at"]] for row in places]
+            lows = np.array([stored.file.lows["signature_id"] for stored in files], dtype=np.int64)
+            places = numbers.select("signature_id").mapInArrow(
+                mapped(_place_batches, lows), "at bigint"
+            )
+            files = [files[row["at"]] for row in places.distinct().collect()]
         rows = self._read_files("signatures", files)
         return rows.join(numbers.select("signature_id").distinct(), "signature_id", "left_semi")
 
@@ -198,7 +215,15 @@ class Frames:
         paths = [spark_path(stored.uri) for stored in files]
         if not paths:
             return self.spark.createDataFrame([], self._schema(name))
-        return self.spark.read.schema(self._schema(name)).parquet(*paths)
+        try:
+            return self.spark.read.schema(self._schema(name)).parquet(*paths)
+        except AnalysisException as error:
+            raise DamageError(
+                f"a file of the table {self.dataset.path}/{name} is missing: "
+                f"{str(error).partition(' SQLSTATE')[0]}",
+                hint="another program has removed it, such as Delta's own vacuum: ask again, and "
+                "if it stays missing, use another copy of the dataset",
+            ) from error
 
     def _described(self, name: str, folder: str) -> list[NewFile]:
         """Return descriptions for the log of the files in a folder, except empty ones."""

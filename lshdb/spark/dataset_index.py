@@ -56,6 +56,7 @@ from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
+from lshdb.spark.session import use_this_python
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.spanning_pairs import spanning_pairs
 from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
@@ -674,7 +675,9 @@ def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> Dat
 
 
 def _session(spark: SparkSession | None) -> SparkSession:
-    return SparkSession.builder.getOrCreate() if spark is None else spark
+    session = SparkSession.builder.getOrCreate() if spark is None else spark
+    use_this_python(session)
+    return session
 
 
 def _keyed_batches(

@@ -51,8 +51,8 @@ def _chosen(rows: DataFrame, of: str, values: DataFrame, n: int | None, how: str
     bits = "shiftleft(1L, int(_bit & 63))"
     words = [f"bit_or(if({word} = {place}, {bits}, 0L))" for place in range(_LAST + 1)]
     chunk = sf.expr(f"shiftright(_bit, {_SHIFT})").alias("_chunk")
-    chunks = values.select(bit).groupBy(chunk)
-    chunks = chunks.agg(sf.expr(f"array({', '.join(words)})").alias("_words"))
+    by_chunk = values.select(bit).groupBy(chunk)
+    chunks = by_chunk.agg(sf.expr(f"array({', '.join(words)})").alias("_words"))
     hashed = rows.where(sf.col(of).isNotNull()).withColumn("_bit", _bit(of, n_bits))
     is_set = f"getbit(_words[{word}], int(_bit & 63)) = 1"
     is_among = sf.expr(f"shiftright(_bit, {_SHIFT}) = _chunk AND {is_set}")

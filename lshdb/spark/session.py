@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Required, TypedDict, Unpack
 
 import pyspark
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkAttributeError, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lshdb.documents.document import Fields
@@ -30,7 +30,15 @@ from lshdb.documents.formats.quotes import quotes_of, shows_quotes
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.spark.signing import column_of
 
-__all__ = ["FileFormat", "ReadingOptions", "connect", "read_files", "read_format", "sparks_errors"]
+__all__ = [
+    "FileFormat",
+    "ReadingOptions",
+    "connect",
+    "read_files",
+    "read_format",
+    "sparks_errors",
+    "use_this_python",
+]
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv",
@@ -106,6 +114,21 @@ def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
             session.stop()
 
 
+def use_this_python(session: SparkSession) -> None:
+    """Let Spark's tasks on this machine run this Python, unless the user has named another.
+
+    By default they run the ``python3`` of the PATH, which has no lshdb if a notebook runs in an
+    environment that is not on it. On a cluster, the user says where Python is.
+    """
+    try:
+        context = session.sparkContext
+    except PySparkAttributeError:
+        return  # a client of Connect
+    is_named = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if (context.master or "").startswith("local") and not is_named:
+        context.pythonExec = sys.executable
+
+
 def _import_stages() -> None:
     """Import the modules of a question early; errors are left to the question."""
     with contextlib.suppress(ImportError):
@@ -154,6 +177,12 @@ def sparks_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
+        if "No module named 'lshdb'" in str(error):
+            raise LshdbError(
+                "the Python that Spark's executors run has no lshdb",
+                hint="install lshdb on every node, or name a Python that has it: "
+                "PYSPARK_PYTHON=environment/bin/python",
+            ) from error
         raise LshdbError(
             f"Spark failed: {_line(error)}",
             hint="its log has more: give --conf spark.log.level=WARN",

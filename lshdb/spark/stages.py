@@ -24,6 +24,7 @@ from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.document_rows import documents, rejections
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.pairing import SharedBuckets, bucket_limit, bucket_pairs, ends_of, key_bucket
+from lshdb.spark.session import use_this_python
 from lshdb.spark.signing import Recipe, refuse_passages, signed
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
@@ -102,6 +103,7 @@ class Stages:
         self.max_bucket = bucket_limit(max_bucket)
         self.method = choose_method(verify, params)
         rows = signed(df, self.recipe, key=key, body=text, order=order, value=value)
+        use_this_python(df.sparkSession)
         self.signed = persisted(rows, in_memory=False)
         self._shared: SharedBuckets | None = None
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lshdb import DamageError, LockedError, ParameterError
 from lshdb import Index as OneMachine
-from lshdb import LockedError, ParameterError
-from lshdb.dataset.commits import Change, Dataset
+from lshdb.dataset.commits import Change, Dataset, StoredFile
+from lshdb.dataset.table_files import NewFile
 from tests.conftest import family_corpus
 
 pytest.importorskip("pyspark")
@@ -86,6 +88,46 @@ def test_a_check_finds_what_was_not_added(
     change.gone[name] = {one.file.path for one in dataset.files(name)}
     change.commit("damage")
     assert many.check() == ["1 documents have other bodies than those that were added"]
+
+
+def test_signatures_are_read_from_their_files_alone(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand files, by a plan that does not grow with their number."""
+    from lshdb.spark import dataset_frames
+
+    files = [
+        StoredFile(f"/none/{n:04d}", NewFile(f"{n:04d}", 1, 10, {}, {"signature_id": 10 * n}, {}))
+        for n in range(1000)
+    ]
+    read: list[str] = []
+
+    def read_files(_frames: Any, _name: str, files: list[StoredFile]) -> Any:
+        read.extend(file.uri for file in files)
+        return spark.range(0).toDF("signature_id")
+
+    def no_literal(_value: Any) -> Any:
+        raise AssertionError("a literal for a file")
+
+    monkeypatch.setattr(dataset_frames.Frames, "_read_files", read_files)
+    monkeypatch.setattr(dataset_frames.sf, "lit", no_literal)
+    dataset = SimpleNamespace(files=lambda _name: files[::-1])
+    numbers = spark.createDataFrame([(9,), (10,), (9995,), (9999,)], "signature_id bigint")
+    dataset_frames.Frames(spark, dataset).signatures_of(numbers)  # type: ignore[arg-type]
+    assert sorted(read) == ["/none/0000", "/none/0001", "/none/0999"]
+
+
+def test_a_file_that_another_program_removed_is_named(tmp_path: Path, spark: Any) -> None:
+    from lshdb.spark.dataset_index import Index
+
+    many = Index.create(str(tmp_path / "e"), documents=1)
+    many.add(spark.createDataFrame(FIRST[:2], "id string, text string"))
+    (file,) = Dataset.open(many.path).files("documents")
+    Path(file.uri).unlink()
+    with pytest.raises(
+        DamageError, match=f"{many.path}/documents is missing.*{Path(file.uri).name}"
+    ):
+        many.pairs()
 
 
 def test_refusals(tmp_path: Path, spark: Any) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.errors import PySparkException
 
 import lshdb.spark
-from lshdb import Index, ParameterError
+from lshdb import Index, LshdbError, ParameterError
 from lshdb.spark import cached_frames, comparison, hash_filter, signing, spanning_pairs
 from tests.answers import WORDLESS
 from tests.conftest import edited, family_corpus, make_text
@@ -423,6 +425,28 @@ def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
     none = wanted.where("wanted = 'x'")
     assert hash_filter.rows_among(rows, "name", none).count() == 0
     assert hash_filter.rows_not_among(rows, "name", none).count() == 440
+
+
+def test_tasks_here_run_this_python_unless_another_is_named(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ``python3`` of the PATH has no lshdb where a notebook's environment is not on it."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    context = spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    df = frame(spark, [("a", "b")])
+    lshdb.spark.rejected(df)
+    assert context.pythonExec == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    monkeypatch.setattr(context, "pythonExec", "/opt/python")
+    lshdb.spark.rejected(df)
+    assert context.pythonExec == "/opt/python"
+    with (
+        pytest.raises(LshdbError, match="executors run has no lshdb") as caught,
+        lshdb.spark.sparks_errors(),
+    ):
+        raise PySparkException("Traceback\nModuleNotFoundError: No module named 'lshdb'")
+    assert "PYSPARK_PYTHON" in str(caught.value.hint)
 
 
 def test_what_was_made_of_other_rows_is_released_before_them(
