@@ -169,7 +169,9 @@ def command(
     if advance and limit is not None:
         raise click.UsageError("--advance would pass over what --limit leaves out", ctx)
     if ignore_same_path and cross is None:
-        raise click.UsageError("--ignore-same-path needs --cross OLD NEW", ctx)
+        raise click.UsageError(
+            "--ignore-same-path compares paths below two prefixes, and --cross is not given", ctx
+        )
     if sort is not None and by_directory:
         raise click.UsageError("--by-directory lists the most pairs first; leave out --sort", ctx)
     if by_directory and (with_text or with_fields):
