@@ -437,11 +437,14 @@ def local_folder(path: str) -> Path | None:
 
 
 def _sync_log(uri: str, version: int) -> None:
-    """Sync a log entry on this machine, and the folder that names it."""
+    """Sync a log entry on this machine, what it adds, and the folders that name them."""
     folder = local_folder(uri)
     if folder is None:
         return
-    for place in (folder / "_delta_log" / f"{version:020d}.json", folder / "_delta_log", folder):
+    entry = folder / "_delta_log" / f"{version:020d}.json"
+    actions = map(orjson.loads, entry.read_bytes().splitlines())
+    added = [folder / unquote(action["add"]["path"]) for action in actions if "add" in action]
+    for place in (*added, *{file.parent for file in added}, entry, entry.parent, folder):
         descriptor = os.open(place, os.O_RDONLY)
         try:
             sync_file(descriptor)

@@ -19,7 +19,6 @@ from lshdb.dataset.commits import Change, Dataset
 from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
 from lshdb.dataset.table_files import NewFile, TableWriter
 from lshdb.exchange.exporter import exported_postings, exported_rows
-from lshdb.files.descriptors import sync_directory
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
@@ -49,9 +48,6 @@ def export_dataset(store: Store, path: Path) -> None:
             )
             change = Change(dataset)
             _write(store, snapshot, change)
-            for folder in creation.aside.rglob("*"):
-                if folder.is_dir():
-                    sync_directory(folder)
             edges = snapshot.edges.state()
             change.commit("export", edges=None if edges is None else asdict(edges))
         creation.settle(keep_lock=False)

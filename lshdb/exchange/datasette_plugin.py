@@ -69,7 +69,7 @@ characters.</p>{% endif %}{% endif %}
 {% else %}<p>As of {{ updated_at }}.</p>
 <table class="rows-and-columns"><tr><th>key</th><th>{{ measure }}</th><th>method</th></tr>
 {% for pair in similar[:most] %}<tr><td>{{ link(pair.neighbor) }}</td>
-<td>{{ "%.6g"|format(pair[measure]) }}</td><td>{{ pair.method }}</td></tr>
+<td>{{ shown(pair[measure]) }}</td><td>{{ pair.method }}</td></tr>
 {% endfor %}</table>
 {% if similar|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
 <h2>Cluster</h2>
@@ -165,13 +165,19 @@ async def _context(database: Any, document: Any) -> dict[str, Any]:
     return {
         "document": document,
         "facts": [*facts, *((row["name"], row["value"]) for row in fields)],
-        "cut": _MOST_CHARACTERS if n_chars > _MOST_CHARACTERS else 0,
+        "cut": _MOST_CHARACTERS if isinstance(n_chars, int) and n_chars > _MOST_CHARACTERS else 0,
+        "shown": _shown,
         "similar": similar,
         "measure": "distance" if has_distance else "similarity",
         "members": members,
         "updated_at": updated[0][0] if updated else None,
         "most": _MOST_LISTED,
     }
+
+
+def _shown(value: object) -> str:
+    """Return a similarity as text; a file of a stranger's may hold anything in its place."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 async def _is_index(database: Any) -> bool:

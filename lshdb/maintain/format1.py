@@ -54,7 +54,8 @@ from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.rows.format1_tables import Format1Tables, drop_tables
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, hash_body, raw_body
-from lshdb.storage.tables.records import StoredDocument, require_checksums, verified_row
+from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.tables.stored_columns import require_checksums, verified_row
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
 from lshdb.storage.transactions.consistency import (
     compare_description,

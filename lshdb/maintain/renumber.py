@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.storage.rows.inspection import Inspection
-from lshdb.storage.tables.records import require_checksums, with_checksums
+from lshdb.storage.tables.records import with_checksums
+from lshdb.storage.tables.stored_columns import require_checksums
 from lshdb.storage.transactions.changes import WriteTransaction, load_releases
 
 __all__ = ["Renumbering", "document_rows", "renumber"]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
@@ -147,6 +148,8 @@ def make_application(
     pages.add_to(app)
     app.state.pages = pages
     app.add_exception_handler(LshdbError, _refused)
+    app.add_exception_handler(ValidationError, _damaged)
+    app.add_exception_handler(PydanticSerializationError, _damaged)
     app.add_exception_handler(_UnavailableError, _unavailable)
     app.add_exception_handler(InvalidRequestError, _not_as_it_should_be)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -481,6 +484,17 @@ async def _refused(request: Request, error: Exception) -> Response:
     elif isinstance(error, _CONFLICTS):
         status = 409
     return _error(request, status, ErrorAnswer(error=name, message=str(error), hint=hint))
+
+
+async def _damaged(request: Request, error: Exception) -> Response:
+    """Answer where the index holds a value that has no place in an answer."""
+    _log.error("%s", error)
+    answer = ErrorAnswer(
+        error="DamageError",
+        message="the index holds a value of another type than lshdb writes",
+        hint="run lshdb check on the index",
+    )
+    return _error(request, 503, answer)
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:

@@ -238,7 +238,7 @@ def test_interrupted_there_is_none(
 STEPS = {
     "a table": "lshdb.dataset.commits._sync_log",
     "the files": "lshdb.dataset.dataset_export._write_signatures",
-    "the folders": "lshdb.dataset.dataset_export.sync_directory",
+    "the folder": "lshdb.storage.place.creation.sync_directory",
     "the commit": "lshdb.dataset.commits._append",
 }
 

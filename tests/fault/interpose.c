@@ -33,7 +33,7 @@
 enum { PATH_BYTES = 4096 };
 enum kind {
     CREATE = 1, WRITE = 2, TRUNCATE = 4, SYNC = 8, RENAME = 16, UNLINK = 32, MKDIR = 64, RMDIR = 128,
-    OPEN = 256, READ = 512, LOCK = 1024, MARK = 2048, UNKNOWN = 4096,
+    OPEN = 256, READ = 512, LOCK = 1024, MARK = 2048, UNKNOWN = 4096, LINK = 8192,
 };
 enum action { PASS, FAIL, SHORT, KILL_BEFORE, KILL_HALF, KILL_AFTER };
 
@@ -283,6 +283,16 @@ int unlinkat(int at, const char *name, int flags) {
 int unlink(const char *name) { return unlinkat(AT_FDCWD, name, 0); }
 int rmdir(const char *name) { return unlinkat(AT_FDCWD, name, AT_REMOVEDIR); }
 
+int linkat(int from_at, const char *from, int to_at, const char *to, int flags) {
+    char path[PATH_BYTES];
+    struct stat st;
+    if (!resolve(to_at, to, path)) return REAL(linkat)(from_at, from, to_at, to, flags);
+    CHANGING(LINK, path, REAL(linkat)(from_at, from, to_at, to, flags),
+             note(LINK, lstat(path, &st) ? 0 : st.st_ino, 0, path, "", 0));
+}
+
+int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
+
 int mkdirat(int at, const char *name, mode_t mode) {
     char path[PATH_BYTES];
     struct stat st;
@@ -337,7 +347,6 @@ int posix_fallocate(int fd, off_t at, off_t n) { unknown("posix_fallocate", fd, 
 int posix_fallocate64(int fd, off64_t at, off64_t n) { unknown("posix_fallocate", fd, 0); return REAL(posix_fallocate64)(fd, at, n); }
 int truncate(const char *name, off_t size) { unknown("truncate", -1, name); return REAL(truncate)(name, size); }
 int truncate64(const char *name, off64_t size) { unknown("truncate", -1, name); return REAL(truncate64)(name, size); }
-int link(const char *from, const char *to) { unknown("link", -1, to); return REAL(link)(from, to); }
 int symlink(const char *from, const char *to) { unknown("symlink", -1, to); return REAL(symlink)(from, to); }
 
 static void *mapped(void *at, size_t n, int use, int flags, int fd, off_t offset) {

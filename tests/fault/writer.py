@@ -18,10 +18,11 @@ from tests.fault.steps import State
 HERE = Path(__file__).parent
 
 PASS, FAIL, SHORT, KILL_BEFORE, KILL_HALF, KILL_AFTER = range(6)
-CREATE, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, OPEN, READ, LOCK, MARK, UNKNOWN = (
-    1 << bit for bit in range(13)
-)
-CHANGING = CREATE | WRITE | TRUNCATE | SYNC | RENAME | UNLINK | MKDIR | RMDIR
+(
+    CREATE, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, OPEN, READ, LOCK, MARK, UNKNOWN,
+    LINK,
+) = (1 << bit for bit in range(14))  # fmt: skip
+CHANGING = CREATE | WRITE | TRUNCATE | SYNC | RENAME | UNLINK | MKDIR | RMDIR | LINK
 
 
 def build_layer(folder: Path) -> Path:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import distinct, np
 from lshdb.storage.dialects.base import Session
-from lshdb.storage.tables.records import verified_row, with_checksum, with_checksums
+from lshdb.storage.tables.records import with_checksum, with_checksums
+from lshdb.storage.tables.stored_columns import verified_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

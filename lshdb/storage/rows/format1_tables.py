@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import DamageError
 from lshdb.storage.dialects.base import Database, Session
-from lshdb.storage.tables.records import verified_row
+from lshdb.storage.tables.stored_columns import verified_row
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

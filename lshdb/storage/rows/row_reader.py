@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lshdb.errors import no_document
+from lshdb.errors import DamageError, no_document
 from lshdb.storage.dialects.base import ResultRows, Session
 from lshdb.storage.tables.bodies import (
     WITHOUT_DICTIONARY,
@@ -29,8 +29,8 @@ from lshdb.storage.tables.records import (
     dated,
     may_be_key,
     time_of_document_is,
-    verified_row,
 )
+from lshdb.storage.tables.stored_columns import verified_row
 
 __all__ = ["Documents", "RowReader"]
 
@@ -416,11 +416,22 @@ class RowReader:
         return row[0] if row else None
 
     def n_documents(self) -> int:
-        """Return the number of documents, from what each batch added and removed."""
+        """Return the number of documents, from what each batch added and removed.
+
+        Raises
+        ------
+        DamageError
+            More were removed than added.
+        """
         (count,) = self.execute(
             "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
             "FROM batch"
         ).fetchone()
+        if count < 0:
+            raise DamageError(
+                "the table batch counts more removed documents than added ones",
+                hint="run lshdb check, and then lshdb check --repair",
+            )
         return int(count)
 
     def count_unsigned(self) -> int:

@@ -25,8 +25,6 @@ from typing import Any
 
 import orjson
 
-from lshdb.errors import DamageError
-
 __all__ = [
     "BATCH_COLUMNS",
     "CHECKED_TABLES",
@@ -43,14 +41,12 @@ __all__ = [
     "dated",
     "is_document",
     "may_be_key",
-    "require_checksums",
     "row_checksum",
     "time_of_document",
     "time_of_document_is",
     "timestamp",
     "timestamp_in_future",
     "unused_timestamp",
-    "verified_row",
     "with_checksum",
     "with_checksums",
 ]
@@ -99,35 +95,6 @@ def row_checksum(values: Sequence[Any]) -> int:
         JSON array without white space, in UTF-8.
     """
     return zlib.crc32(orjson.dumps(values, default=bytes.hex))
-
-
-def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values of a row whose last one is its checksum; 0 means an unknown checksum.
-
-    Raises
-    ------
-    DamageError
-        They are not those that were written; the error names the row.
-    """
-    values, checksum = row[:-1], row[-1]
-    if checksum and row_checksum(values) != checksum:
-        raise DamageError(
-            f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
-            hint="run lshdb check, and then lshdb check --repair",
-        )
-    return values
-
-
-def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Compare whole rows with their checksums, before they are used or written again.
-
-    Raises
-    ------
-    DamageError
-        A row is not as it was written; the error names it.
-    """
-    for row in rows:
-        verified_row(table, tuple(row))
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from lshdb.storage.tables.stored_columns import stored_columns
+from lshdb.storage.tables.stored_columns import TIMES_OF_BATCH, stored_columns
 
 __all__ = ["NAMES", "Whole", "metadata"]
 
@@ -137,7 +137,7 @@ document = _stored(
     Index(None, "signature_id"),
     Index(None, "batch_id"),
     _reference("batch_id", "batch.batch_id"),
-    derived=("added_at", "last_seen_at"),
+    derived=TIMES_OF_BATCH,
 )
 
 content = Table(

@@ -8,23 +8,29 @@ besides, keys and indexes and checksums, says ``schema.py``; what an export adds
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
-from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument
+from lshdb.errors import DamageError
+from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument, row_checksum
 
 __all__ = [
     "BAND_INDEX",
     "BAND_TABLE",
+    "TIMES_OF_BATCH",
     "StoredColumn",
     "band_columns",
     "indexed_columns",
+    "require_checksums",
     "stored_columns",
+    "verified_row",
 ]
 
 BAND_TABLE = "band"
 """Its columns depend on the index; see ``bands/band_table.py``."""
+TIMES_OF_BATCH = ("added_at", "last_seen_at")
+"""NULL in these columns of a document means the time of its batch."""
 BAND_INDEX = "ix_band_"
 """How the name of a column's index begins; the column follows."""
 
@@ -83,3 +89,54 @@ def stored_columns(table: str) -> list[StoredColumn]:
         StoredColumn(name, type_.removesuffix(" | None"), type_.endswith(" | None"))
         for name, type_ in types.items()
     ]
+
+
+def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of a row whose last one is its checksum.
+
+    0 means an unknown checksum: somebody else has written the row, and its types are compared.
+
+    Raises
+    ------
+    DamageError
+        They are not those that were written; the error names the row.
+    """
+    values, checksum = row[:-1], row[-1]
+    is_sound = (
+        row_checksum(values) == checksum
+        if checksum
+        else all(map(isinstance, values, _types_of(table)))
+    )
+    if not is_sound:
+        raise DamageError(
+            f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
+            hint="run lshdb check, and then lshdb check --repair",
+        )
+    return values
+
+
+def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Compare whole rows with their checksums, before they are used or written again.
+
+    Raises
+    ------
+    DamageError
+        A row is not as it was written; the error names it.
+    """
+    for row in rows:
+        verified_row(table, tuple(row))
+
+
+@functools.cache
+def _types_of(table: str) -> tuple[tuple[type, ...], ...]:
+    """Return the types that values of a table's columns may have; nothing if any may be there."""
+    if table not in _RECORDS.keys() | _OTHERS.keys():
+        return ()
+    types: dict[str, tuple[type, ...]] = {
+        "int": (int,), "float": (float, int), "str": (str,), "bytes": (bytes, memoryview)
+    }  # fmt: skip
+    return tuple(
+        types[column.type]
+        + ((type(None),) if column.is_optional or column.name in TIMES_OF_BATCH else ())
+        for column in stored_columns(table)
+    )

@@ -35,7 +35,7 @@ COUNT_INDEX_TABLES = (
     f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join(map(repr, INDEX_TABLES))})"
 )
 
-LENGTHS = "SELECT n_chars FROM document WHERE key IN (:key1, :key2)"
+LENGTHS = "SELECT CAST(n_chars AS BIGINT) FROM document WHERE key IN (:key1, :key2)"
 CLUSTER_OF_KEY = (
     "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
     "FROM cluster AS own WHERE key = :key"

@@ -29,10 +29,10 @@ from lshdb.storage.tables.records import (
     DOCUMENT_COLUMNS,
     StoredDocument,
     row_checksum,
-    verified_row,
     with_checksum,
     with_checksums,
 )
+from lshdb.storage.tables.stored_columns import verified_row
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
 
