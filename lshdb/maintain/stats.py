@@ -208,6 +208,10 @@ def stats_of(
     )
 
 
+_LISTED = 24
+"""Signatures of a bucket that are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Buckets:
     """How many buckets have several postings."""
@@ -228,33 +232,41 @@ class BucketCounts:
     largest : tuple of (int, int, int)
         Band, bucket (as in SQL) and size of the largest buckets with several signatures, largest
         first.
+    signature_ids : tuple of (tuple of int)
+        The first signatures, up to 24, in each of these.
     """
 
     sizes: tuple[tuple[int, int], ...]
     largest: tuple[tuple[int, int, int], ...]
+    signature_ids: tuple[tuple[int, ...], ...]
 
 
 def count_buckets(store: Store, family: Family, *, most: int) -> BucketCounts:
     """Count buckets by size; see :meth:`lshdb.Index.buckets`."""
     sizes: Counter[int] = Counter()
-    largest: list[tuple[int, int]] = []
+    largest: list[tuple[int, int, tuple[int, ...]]] = []
     with store.reading() as snapshot:
         bands, n = family.params.bands, snapshot.n_signatures
         for first, last in key_ranges(bands=bands, parts=1 + n // PART_SIGNATURES):
             buckets = snapshot.postings.shared(first, last)
             values, numbers = np.unique(buckets.sizes, return_counts=True)
             sizes.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
-            places = np.argsort(-buckets.sizes, kind="stable")[:most]
-            named = buckets.keys[places].tolist()
-            largest += zip((-buckets.sizes[places]).tolist(), named, strict=True)
+            starts = np.cumsum(buckets.sizes) - buckets.sizes
+            for place in np.argsort(-buckets.sizes, kind="stable")[:most].tolist():
+                size, start = int(buckets.sizes[place]), int(starts[place])
+                if len(largest) >= most and size <= -largest[most - 1][0]:
+                    break  # of equals, the one with the smaller key is named
+                members = np.sort(buckets.members[start : start + size])[:_LISTED]
+                largest.append((-size, int(buckets.keys[place]), tuple(members.tolist())))
             largest = sorted(largest)[:most]
         if n:
             sizes[1] = n * bands - sum(size * number for size, number in sizes.items())
     return BucketCounts(
         sizes=tuple(sorted((size, number) for size, number in sizes.items() if number)),
         largest=tuple(
-            (bands_of(key), int(sql_buckets(np.array(key))), -size) for size, key in largest
+            (bands_of(key), int(sql_buckets(np.array(key))), -size) for size, key, _ in largest
         ),
+        signature_ids=tuple(members for _, _, members in largest),
     )
 
 

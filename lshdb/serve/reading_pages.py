@@ -29,8 +29,16 @@ from lshdb.pages import (
     read_asset,
     served_assets,
 )
-from lshdb.pages.text_markup import ShownText, show_difference, side_by_side, unchanged_text
+from lshdb.pages.text_markup import (
+    ShownText,
+    first_words,
+    readable,
+    show_difference,
+    side_by_side,
+    unchanged_text,
+)
 from lshdb.serve.answers import ErrorAnswer
+from lshdb.serve.bucket_lists import BucketLists, shared_words
 from lshdb.serve.cluster_lists import SORTS, ClusterLists
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
@@ -44,12 +52,13 @@ __all__ = ["ReadingPages"]
 MEMBERS = 20
 """Members of a cluster that are compared side by side; more are listed."""
 LISTED = 500
+LEAD = 180
+"""Characters of a text's first words."""
 HITS = 20
 """Documents that a search lists if nobody says how many."""
 MOST_HITS = 200
 LONGEST_ADDRESS = 6_000
 """Bytes of a query that every proxy and browser takes; a longer text is sent as a body."""
-BUCKETS = 50
 COMPARED = 200_000
 """Characters of each of two texts that are compared word by word; a tenth of a second."""
 
@@ -96,6 +105,7 @@ class ReadingPages:
     def __init__(self, index: Index, workers: QuestionThreads) -> None:
         self._index, self._workers = index, workers
         self._lists = ClusterLists(index)
+        self._buckets = BucketLists(index)
         self.clusters_ranked = self._lists.ranked
         self._environment = make_environment(Path(__file__).parent / "templates")
         self._openapi: Callable[[], dict[str, Any]] = dict
@@ -239,14 +249,17 @@ class ReadingPages:
 
         return await self._workers.ask(question)
 
-    async def buckets(self) -> Response:
-        """List buckets by size, and the largest."""
+    async def buckets(self, request: Request) -> Response:
+        """List a page of the largest buckets, and all by their sizes."""
+        values = dict(request.query_params)
 
         def question() -> Response:
-            counts = self._index.buckets(most=BUCKETS)
-            sizes = [(size, n) for size, n in counts.sizes if size > 1]
-            largest = counts.largest
-            return self._page("/buckets", "buckets.html", sizes=sizes[:-21:-1], largest=largest)
+            page = self._buckets.page(values)
+            word = "bucket holds" if page.n_shared == 1 else "buckets hold"
+            return self._page(
+                "/buckets", "buckets.html", crumb="largest first", listed=page,
+                heading=f"{page.n_shared:,} {word} more than one text",
+            )  # fmt: skip
 
         return await self._workers.ask(question)
 
@@ -258,10 +271,17 @@ class ReadingPages:
         def question() -> Response:
             values = {"band": band, "bucket": bucket, "most": LISTED}
             keys = [key for (key,) in self._index.sql(BUCKET_KEYS, values)]
-            heading = f"A bucket of band {band}"
+            texts = {key: self._text(key) for key in keys[:MEMBERS]}
+            bodies = [readable(text) for text in texts.values() if text is not None]
             return self._page(
-                "/buckets", "bucket.html", heading=heading, crumb=heading, keys=keys, most=LISTED
-            )
+                "/buckets", "bucket.html", heading=f"A bucket of band {band}",
+                crumb=f"band {band}, bucket {bucket}", most=LISTED, words=shared_words(bodies),
+                compared=len(bodies),
+                members=[
+                    (key, "" if texts.get(key) is None else first_words(texts[key], LEAD))
+                    for key in keys
+                ],
+            )  # fmt: skip
 
         return await self._workers.ask(question)
 

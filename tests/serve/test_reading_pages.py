@@ -11,6 +11,7 @@ import pytest
 
 from lshdb import Index
 from lshdb.serve.application import make_application
+from lshdb.serve.bucket_lists import shared_words
 from tests.asgi import Answer, call
 from tests.conftest import family_corpus
 from tests.report.test_report import HOSTILE, HOSTILE_KEYS, by_class, by_id, parse, text_of
@@ -211,12 +212,45 @@ def test_clusters_are_those_of_the_last_commit(nights: Index) -> None:
 def test_buckets_lead_to_documents(get: Get, index: Index) -> None:
     tree = get("/buckets")
     stats = index.stats()
+    assert f"{stats.shared_buckets:,} buckets hold" in text_of(by_id(tree, "main"))
     first = next(one for one in tree.iter("a") if one.get("href").startswith("/bucket?"))
-    assert text_of(first) == f"{stats.largest_bucket} signatures"
+    assert text_of(first) == f"all {stats.largest_bucket}"
     listed = get(first.get("href"))
     assert len([one for one in links(listed) if one.startswith("/document?")]) >= 2
     assert "No document is in this bucket" in text_of(by_id(get("/bucket?band=0&bucket=1"), "main"))
     get(f"/bucket?band=0&bucket={2**80}", status=400)
+
+
+def test_buckets_in_pages_show_each_set_of_texts_once(
+    get: Get, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.serve.bucket_lists.BUCKETS", 2)
+    sizes, texts, path = [], set(), "/buckets"
+    while path:
+        tree = get(path)
+        for row in by_class(tree, "line"):
+            sizes.append(int(text_of(by_class(row, "big")[0]).split()[0]))
+            texts.add(text_of(by_class(row, "under")[0]))
+        path = next((one.get("href") for one in tree.iter("a") if one.text == "Next"), "")
+    assert sizes == sorted(sizes, reverse=True) and len(texts) == len(sizes) > 4
+    assert "No bucket is here" in text_of(by_id(get("/buckets?offset=2000"), "main"))
+    get("/buckets?offset=2001", status=400)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["One two three four FIVE six, seven", "x one  two three four five, six y"],
+         "One two three four FIVE six"),
+        (["a b c d e f g", "g f c b d e a"], "a … b … c … d … e … f … g"),
+        (["a b c d", "a b c"], "a b c"), (["a b", "c d"], ""), (["a b c"], ""), ([], ""),
+        (["", "a"], ""), (["a b c d e f x g h i j k", "g h i j k a b c d e f"],
+                          "a b c d e f … g h i j k"),
+        (["w " * 50, "w " * 60], " ".join(["w"] * 30)),
+    ],
+)  # fmt: skip
+def test_the_words_that_texts_share(texts: list[str], words: str) -> None:
+    assert shared_words(texts) == words
 
 
 def test_contents_and_the_api(get: Get, index: Index) -> None:

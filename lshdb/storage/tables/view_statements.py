@@ -24,6 +24,7 @@ __all__ = [
     "INDEX_TABLES",
     "LENGTHS",
     "NEIGHBORS",
+    "SIGNATURE_KEY",
     "STATE_READ",
 ]
 
@@ -75,6 +76,9 @@ CLUSTER_KEYS = "SELECT key FROM cluster WHERE label = :label ORDER BY doc_id LIM
 BUCKET_KEYS = (
     "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
     "ORDER BY doc_id LIMIT :most"
+)
+SIGNATURE_KEY = (
+    "SELECT key FROM document WHERE signature_id = :signature_id ORDER BY doc_id LIMIT 1"
 )
 
 DOCUMENT = (
