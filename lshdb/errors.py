@@ -179,6 +179,17 @@ class LshdbError(Exception):
         super().__init__(self.message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let a pool of processes hand it on, whatever its class takes besides a message."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(kind: type[LshdbError], args: tuple[object, ...], state: object) -> LshdbError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(state)  # type: ignore[call-overload]
+    return error
+
 
 class ParameterError(LshdbError):
     """A parameter has a value that cannot be used."""

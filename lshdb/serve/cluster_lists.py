@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from lshdb.arrays import np
-from lshdb.errors import ParameterError, TextNotStoredError
+from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.pages import RangeBar, heats, range_bar
 from lshdb.pages.text_markup import first_words, readable
 from lshdb.search.components import represent
@@ -152,7 +152,23 @@ class RankedClusters:
 
 
 def rank_clusters(index: Index) -> RankedClusters:
-    """Read all stored clusters of an index."""
+    """Read all stored clusters of an index.
+
+    Raises
+    ------
+    DamageError
+        A value is no number.
+    """
+    try:
+        return _rank_clusters(index)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamageError(
+            f"the stored clusters hold a value that is no number: {error}"[:200],
+            hint="run lshdb check on the index",
+        ) from error
+
+
+def _rank_clusters(index: Index) -> RankedClusters:
     rows = np.array(list(index.sql(CLUSTERS_RANKED)), dtype=np.int64).reshape(-1, 3)
     labels, sizes, batches = np.ascontiguousarray(rows.T)
     levels: list[Any] = list(index.sql(CLUSTER_LEVELS))

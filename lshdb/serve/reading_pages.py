@@ -341,7 +341,7 @@ class ReadingPages:
         page = Page(
             title=" · ".join(filter(None, (heading or section, name))),
             name=name,
-            note=f"{len(self._index):,} documents",
+            note=f"{len(self._index):,} documents" if path else "",
             heading=heading or section,
             assets=served_assets("/assets/"),
             links=tuple(Link(text, href, href == path) for href, text in _SECTIONS),

@@ -1,0 +1,287 @@
+"""One index in a Python program: event loops, abandoned iterators, Ctrl-C, pickles, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import lshdb
+from lshdb import Index, LshdbError
+from tests.children.databases import child_path
+from tests.conftest import family_corpus
+from tests.fault.test_processes import streams
+
+Make = Callable[..., Index]
+CORPUS = family_corpus(7, families=5)
+TEXT = CORPUS[0][1]
+
+
+@pytest.fixture
+def index(make_index: Make) -> Index:
+    index = make_index(k=2, threshold=0.5)
+    index.add(CORPUS, night="monday")
+    index.advance("c", 1)
+    index.add([(CORPUS[0][0], TEXT + " more"), ("copy", CORPUS[1][1])])
+    list(index.clusters())
+    return index
+
+
+def questions(index: Index) -> dict[str, Callable[[], Any]]:
+    """Each public method that asks something, taken to its end."""
+    key, other = CORPUS[0][0], CORPUS[1][0]
+    return {
+        "query": lambda: index.query(TEXT),
+        "query_many": lambda: list(index.query_many([TEXT, "words"])),
+        "explain": lambda: index.explain(key, other),
+        "diff": lambda: index.diff(key, other),
+        "similarity": lambda: index.similarity(key, other),
+        "show": lambda: index.show(key),
+        "texts": lambda: index.texts([key]),
+        "fields": lambda: index.fields([key]),
+        "pairs": lambda: list(index.pairs()),
+        "pairs since": lambda: list(index.pairs(since="last")),
+        "join": lambda: list(index.join(index)),
+        "cursors": index.cursors,
+        "clusters": lambda: list(index.clusters()),
+        "dedup": lambda: list(index.dedup()),
+        "neighbors": lambda: list(index.neighbors()),
+        "loss": index.loss,
+        "recall": lambda: index.recall(sample=5),
+        "batches": index.batches,
+        "stats": index.stats,
+        "buckets": index.buckets,
+        "sql": lambda: list(index.sql("SELECT key FROM document").rows),
+        "check": lambda: list(index.check()),
+        "params": lambda: index.params,
+    }
+
+
+def changes(index: Index) -> dict[str, Callable[[], Any]]:
+    """Each public method that changes an index."""
+    return {
+        "add": lambda: index.add([(f"n{number}", text) for number, (_, text) in enumerate(CORPUS)]),
+        "remove": lambda: index.remove([key for key in ("n1", "n2") if key in index]),
+        "advance": lambda: index.advance("c", 1),
+        "update_clusters": index.update_clusters,
+        "compact": index.compact,
+        "reband": lambda: Index.reband(index.path, threshold=0.5),
+    }
+
+
+def same(first: Any, second: Any) -> bool:
+    return bool(repr(first) == repr(second) and type(first) is type(second))
+
+
+def test_answers_are_pickled_and_copied(index: Index) -> None:
+    for name, ask in questions(index).items():
+        answer = ask()
+        for again in (pickle.loads(pickle.dumps(answer)), copy.deepcopy(answer)):
+            assert same(again, answer), name
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(index)
+
+
+def every_error() -> Iterator[type[LshdbError]]:
+    kinds = [LshdbError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if kind.__module__ == "lshdb.errors":
+            yield kind
+
+
+def test_errors_are_pickled(index: Index) -> None:
+    """As a pool of processes does, which never ends over one that cannot be made again."""
+    for kind in every_error():
+        error = kind.__new__(kind)
+        Exception.__init__(error, "what happened")
+        error.message, error.hint = "what happened", "what to do"
+        vars(error).setdefault("name", "num_perm")
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind and vars(again) == vars(error), kind
+    for fail in (
+        lambda: index.show("nobody"),
+        lambda: Index.open(index.path, num_perm=7),
+        lambda: index.query(TEXT, threshold=7),
+        lambda: index.add([("k", 1)]),
+    ):
+        with pytest.raises(LshdbError) as caught:
+            fail()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), again.hint) == (str(caught.value), caught.value.hint)
+
+
+@contextlib.contextmanager
+def nothing_is_left() -> Iterator[None]:
+    """No descriptor, no thread, and no exception that nobody sees."""
+    unseen: list[Any] = []
+    before = sys.unraisablehook
+    sys.unraisablehook = unseen.append
+    gc.collect()
+    n_files, n_threads = len(os.listdir("/dev/fd")), threading.active_count()
+    try:
+        yield
+        gc.collect()
+        assert unseen == []
+        assert len(os.listdir("/dev/fd")) <= n_files
+        assert threading.active_count() <= n_threads
+    finally:
+        sys.unraisablehook = before
+
+
+def test_iterators_that_are_left_begun(index: Index, tmp_path: Path) -> None:
+    list(questions(index)["pairs"]())  # connections that stay are open
+    for stream in streams(index, tmp_path / "a.jsonl").values():
+        next(stream)
+    del stream
+    with nothing_is_left():
+        for stream in streams(index, tmp_path / "a.jsonl").values():
+            next(stream)
+        del stream
+    assert [hit.key for hit in index.query(CORPUS[1][1], top=1)]
+
+
+def test_an_index_that_nobody_closes(index: Index, tmp_path: Path) -> None:
+    def leave() -> None:
+        own = Index.open(index.path)
+        begun = streams(own, tmp_path / "a.jsonl")
+        for stream in begun.values():
+            next(stream)
+        begun["itself"] = begun  # type: ignore[assignment]  # freed by the collector alone
+
+    leave()
+    with nothing_is_left():
+        leave()
+
+
+def test_eight_threads_under_an_event_loop_while_another_adds_and_closes(index: Index) -> None:
+    asked = ["query", "pairs", "show", "clusters", "neighbors", "stats", "explain", "sql"]
+    own = Index.open(index.path)
+    expected = {name: repr(questions(own)[name]()) for name in asked}
+
+    async def ask(name: str, n: int) -> None:
+        for _ in range(n):
+            answer = await asyncio.to_thread(questions(own)[name])
+            assert repr(answer) == expected[name] or name in ("stats", "clusters"), name
+
+    async def leave(n: int) -> None:
+        for _ in range(n):  # begun in one thread, and left in another
+            await asyncio.to_thread(next, own.pairs())
+
+    async def life() -> None:
+        await asyncio.gather(*(ask(name, 6) for name in asked), leave(6))
+        late = [asyncio.create_task(ask(name, 50)) for name in asked]
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(own.close)
+        for outcome in await asyncio.gather(*late, return_exceptions=True):
+            assert outcome is None or (isinstance(outcome, LshdbError) and "closed" in str(outcome))
+
+    asyncio.run(life())
+
+
+class Alarm:
+    """Ctrl-C after a while, if what it is meant for has not ended."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def ring(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.is_set:
+            self.is_set = False
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_at_random_moments_of_every_method(index: Index, is_long: bool) -> None:
+    alarm, rng = Alarm(), random.Random(5)
+    before = signal.signal(signal.SIGALRM, alarm.ring)
+    n_interrupted = 0
+    try:
+        asked = {name: repr(ask()) for name, ask in questions(index).items()}
+        stable = [name for name in asked if name not in ("stats", "check", "loss", "recall")]
+        both = {**questions(index), **changes(index)}
+        seconds = dict.fromkeys(both, 0.02)
+        for turn in range(2000 if is_long else 40):
+            name = rng.choice([*both])
+            try:
+                alarm.is_set = True
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, seconds[name]))
+                both[name]()
+                alarm.is_set = False
+                seconds[name] *= 0.8
+            except KeyboardInterrupt:
+                n_interrupted += 1
+                seconds[name] *= 1.2
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            if name in changes(index):
+                index.remove([key for key in index if key.startswith("n")])
+            if turn % 20 == 19:
+                assert index.check() == [], name
+                question = rng.choice([one for one in stable if one not in ("batches", "cursors")])
+                assert questions(index)[question]() is not None
+                with Index.open(index.path) as own:
+                    assert own.check() == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert n_interrupted > (200 if is_long else 3)
+
+
+PROGRAM = """
+import sys, threading, time
+from lshdb import Index
+index = Index.open(sys.argv[1])
+def ask():
+    while True:
+        list(index.pairs()); index.query("some words of a text"); list(index.neighbors())
+def add():
+    with Index.open(sys.argv[1]) as own:
+        for turn in range(10**6):
+            own.add([(f"x{turn % 7}-{i}", f"some words {turn} of a text {i}") for i in range(50)])
+for work in [ask] * 6 + [add]:
+    threading.Thread(target=work, daemon=True).start()
+begun = index.pairs(); next(begun)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_the_interpreter_ends_while_threads_are_busy(index: Index, is_long: bool) -> None:
+    rng = random.Random(7)
+    for _ in range(20 if is_long else 1):
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(index.path), str(rng.uniform(0, 0.4))],
+            capture_output=True, text=True, check=False, timeout=120,
+            env={**os.environ, "PYTHONPATH": child_path()},
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert index.check() == []
+
+
+def _answers(path: Path) -> list[str]:
+    with Index.open(path) as own:
+        return [hit.key for hit in own.query(TEXT)]
+
+
+@pytest.mark.parametrize("how", ["fork", "forkserver", "spawn"])
+def test_pools_of_processes(how: str, index: Index, is_long: bool) -> None:
+    if how != "fork" and not is_long:
+        pytest.skip("with --faults=long")
+    expected = [hit.key for hit in index.query(TEXT)]
+    with multiprocessing.get_context(how).Pool(2) as pool:
+        assert pool.map(_answers, [index.path] * 4) == [expected] * 4
+        with pytest.raises(lshdb.IndexNotFoundError):
+            pool.map(_answers, [index.path / "nothing"])
