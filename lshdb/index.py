@@ -490,10 +490,10 @@ class Index:
         Parameters
         ----------
         documents : iterable or table
-            A table of pyarrow, pandas, polars or Hugging Face's datasets, or another with
-            ``__arrow_c_stream__``, of which each row is a document (extra ``lshdb[parquet]``). Or
-            (key, text) pairs, (key, ready tokens) pairs, or the documents of
-            :func:`lshdb.read_documents`. Read once, as a stream. Tokens in a list or tuple are
+            (key, text) pairs, (key, ready tokens) pairs, the documents of
+            :func:`lshdb.read_documents`, or dicts. Or a table of which each row is a document, of
+            any kind that :func:`deduplicate` takes (extra ``lshdb[parquet]``); with ``key=None``
+            also texts alone. Read once, as a stream. Tokens in a list or tuple are
             ordered: k consecutive ones are a shingle. Tokens in a set are not: each is a shingle,
             whatever k is. For unit ``url`` a text holds one URL per line, and a list or set one
             per item.
@@ -2585,8 +2585,11 @@ def deduplicate(
 
     Parameters
     ----------
-    table : pyarrow.Table, pandas.DataFrame, polars.DataFrame, datasets.Dataset or list
-        A list holds strings, or dicts.
+    table : table, array, list or iterable
+        A table of pyarrow (also a batch, a reader or a dataset), pandas, polars (also lazy),
+        Hugging Face's datasets (also all splits, of which the first one comes first), DuckDB, Ibis,
+        or whatever else has ``__arrow_c_stream__`` or ``__dataframe__``. Or texts, or dicts: a
+        series, an array of Arrow or NumPy, a list, a tuple or an iterator.
     text : str or sequence of str
         The column of the texts. Texts of several columns are joined in that order, with a blank
         line between.
@@ -2612,7 +2615,9 @@ def deduplicate(
     Returns
     -------
     the same kind of table
-        The rows in their order.
+        The rows in their order. An iterator becomes a list; so does, with ``mark``, what holds
+        texts alone, and a series becomes a data frame. A relation of DuckDB is one of its default
+        connection. Of a kind that cannot be made of Arrow data, a pyarrow.Table comes back.
 
     Raises
     ------

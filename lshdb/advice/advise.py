@@ -18,6 +18,7 @@ from lshdb.documents.document import (
     Given,
     Rejected,
 )
+from lshdb.documents.frames import Table, given_rows
 from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters, check_parameters
@@ -47,8 +48,10 @@ _NAMED = 5
 
 
 def advise(
-    documents: Iterable[Given],
+    documents: Iterable[Given] | Table,
     *,
+    key: str | None = None,
+    text: str | Sequence[str] | None = None,
     aim: str | None = None,
     labels: Iterable[Label] | None = None,
     sample: int = SAMPLE,
@@ -66,9 +69,13 @@ def advise(
 
     Parameters
     ----------
-    documents : iterable
-        (key, text) or (key, tokens) pairs, or the documents of :func:`lshdb.read_documents`. Read
-        once, as a stream.
+    documents : iterable or table
+        (key, text) or (key, tokens) pairs, the documents of :func:`lshdb.read_documents`, texts,
+        or any table that :meth:`lshdb.Index.add` takes. Read once, as a stream.
+    key : str, optional
+        The column of the keys of a table; by default its rows are numbered from 0.
+    text : str or sequence of str, optional
+        The columns of its texts, as for :meth:`lshdb.Index.add`.
     aim : str, optional
         One of :func:`lshdb.aims`; by default parameters are proposed for each.
     labels : iterable of (str, str, bool), optional
@@ -110,7 +117,8 @@ def advise(
     """
     check_parameters(
         "advise", options,
-        "aim", "labels", "sample", "memory", "workers", "tokenizer", "on_reject", "on_progress",
+        "key", "text", "aim", "labels", "sample", "memory", "workers", "tokenizer", "on_reject",
+        "on_progress",
     )  # fmt: skip
     own_tokenizer = given_tokenizer(tokenizer)
     recorded = own_tokenizer.recorded if own_tokenizer is not None else ""
@@ -125,9 +133,13 @@ def advise(
     split = splitter(params.tokenizer, own_tokenizer) if params.unit == "tokenizer" else None
     answers = Labels.of(labels) if labels is not None else None
     family = family_of(params, split)
+    rows = given_rows(
+        documents, key=key, text=text, vector=None, keep=(), source="", params=params,
+        default_key=None,
+    )  # fmt: skip
     with telling(on_progress):
         drawn = sample_of_stream(
-            documents, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
+            rows, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
             named=answers.keys if answers else (), on_reject=on_reject,
         )  # fmt: skip
         advising = _Advising(

@@ -127,9 +127,10 @@ def sample_of_stream(
 
 def _counted(documents: Iterable[Any]) -> Iterator[Any]:
     """Yield the same documents; bytes count for files, else documents."""
-    files = documents.progress if isinstance(documents, DocumentStream) else None
+    files, total = None, len(documents) if isinstance(documents, Sized) else None
+    if isinstance(documents, DocumentStream):
+        files, total = documents.progress, documents.n_documents
     if files is None or not files.total:
-        total = len(documents) if isinstance(documents, Sized) else None
         yield from counting(documents, "documents", total)
         return
     with Phase("bytes", files.total) as phase:

@@ -162,6 +162,8 @@ class DocumentStream(Iterator["Document | Rejected"]):
         Whether they come without waiting for somebody: from regular files alone.
     progress : Progress, optional
         How many bytes of how many were read.
+    n_documents : int, optional
+        How many there are, rejections included.
     """
 
     def __init__(
@@ -170,9 +172,11 @@ class DocumentStream(Iterator["Document | Rejected"]):
         *,
         is_at_hand: bool = False,
         progress: Progress | None = None,
+        n_documents: int | None = None,
     ) -> None:
         self.is_at_hand = is_at_hand
         self.progress = progress
+        self.n_documents = n_documents
         self._items = items
         self._begun: Iterator[Document] = iter(())
 

@@ -151,7 +151,7 @@ def _pairs_of(item: object) -> str:
     """Return a hint: how to make pairs of the given object."""
     if isinstance(item, str):
         return (
-            "each text needs a key: pass ((str(i), text) for i, text in enumerate(texts)); for a "
+            "each text needs a key: key=None numbers them, or pass (key, text) pairs; for a "
             "dict, pass its .items(); files are read by lshdb.read_documents"
         )
     if isinstance(item, dict):

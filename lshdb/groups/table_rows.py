@@ -52,11 +52,13 @@ class TableRows:
     ) -> None:
         self._table = open_table(table)
         self._texts = [text] if isinstance(text, str) else list(text)
+        if self._table.is_column and text == "text":
+            self._texts = list(self._table.names)
         if not self._texts:
             raise ParameterError("text names no column", hint="name one, as in text='content'")
         self._field = field_name(keep)
         self._is_marked = is_marked
-        if len(self._table) or not isinstance(table, list):  # an empty list has no names
+        if self._table.knows_names:
             self._table.require(*self._texts, *([] if self._field is None else [self._field]))
         marked = [name for name in MARKS if is_marked and name in self._table.names]
         if marked:

@@ -211,10 +211,10 @@ class InputShare:
     @classmethod
     def of(cls, items: Iterable[Given]) -> InputShare:
         """Return that of what a caller gave; the total is known for files, and for a length."""
-        files = items.progress if isinstance(items, DocumentStream) else None
-        if files is not None and files.total:
-            return cls(files=files)
-        return cls(len(items) if isinstance(items, Sized) else None)
+        if not isinstance(items, DocumentStream):
+            return cls(len(items) if isinstance(items, Sized) else None)
+        files = items.progress
+        return cls(files=files) if files is not None and files.total else cls(items.n_documents)
 
     def watched(self, blocks: Iterable[Item]) -> Iterator[Item]:
         """Yield the same blocks, and take note of what was read."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lshdb
 from lshdb import Index, InputError, ParameterError
 from lshdb.documents.frames import is_table
 
@@ -34,6 +35,9 @@ class Dataset:
     @property
     def column_names(self) -> list[str]:
         return self.table.column_names
+
+    def __len__(self) -> int:
+        return len(self.table)
 
     def select_columns(self, columns: list[str]) -> Dataset:
         return Dataset(self.table.select(columns))
@@ -73,6 +77,8 @@ def scanned(table: Any) -> Any:
     return pytest.importorskip("pyarrow.dataset").dataset(table)
 
 
+splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})
+
 KINDS: dict[str, Callable[[Any], Any]] = {
     "table": lambda table: table,
     "batch": lambda table: table.combine_chunks().to_batches()[0],
@@ -81,6 +87,9 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "pandas": lambda table: table.to_pandas(),
     "pandas index": lambda table: table.to_pandas().set_index("id"),
     "polars": polars,
+    "lazy": lambda table: polars(table).lazy(),
+    "dicts": lambda table: table.to_pylist(),
+    "splits": lambda table: splits(a=Dataset(table.slice(0, 3)), b=Dataset(table.slice(3))),
     "datasets": Dataset,
     "stream": Stream,
 }
@@ -153,7 +162,7 @@ def test_an_empty_table(kind: str, index: Index) -> None:
     assert index.add(empty).documents == 0
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"pandas index"}))
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"pandas index", "dicts"}))
 def test_columns_that_are_not_there(kind: str, index: Index) -> None:
     with pytest.raises(ParameterError) as caught:
         index.add(KINDS[kind](TABLE), key="url", text="body", keep=["date"])
@@ -167,16 +176,17 @@ def test_columns_that_are_not_there(kind: str, index: Index) -> None:
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: pandas.Series(["a"]), ParameterError, "a pandas Series is no table"),
         (lambda: pandas.DataFrame({"id": [1], "text": [2]}), ParameterError,
          "a column 'text' of int64, expected strings"),
         (lambda: pandas.DataFrame([[1, "a", "b"]], columns=["id", "text", "text"]), ParameterError,
          "more than one column 'text'"),
         (lambda: pandas.DataFrame({"id": [1, "a"], "text": ["a", "b"]}), InputError,
          "cannot be converted to Arrow"),
-        (lambda: polars(TABLE).lazy(), ParameterError, "a LazyFrame has no rows yet"),
-        (lambda: polars(TABLE)["text"], ParameterError, "a polars Series is no table"),
-        (lambda: arrow.array(["a"]), ParameterError, "StringArray is no table"),
+        (lambda: pandas.Series(["a"]), ParameterError, "no column 'id'; the columns are: 'text'"),
+        (lambda: pandas.Index(["a"]), ParameterError, "the table is of type Index"),
+        (lambda: arrow.array(["a"]), ParameterError, "no column 'id'; the columns are: 'text'"),
+        (lambda: splits(train=1, test=2), ParameterError, "the table is of type DatasetDict"),
+        (lambda: ["a"], InputError, "the documents hold 'a'"),
     ],
 )  # fmt: skip
 def test_what_is_no_table(
@@ -186,11 +196,53 @@ def test_what_is_no_table(
         index.add(make())
 
 
-def test_the_splits_of_a_dataset_are_added_one_by_one(index: Index) -> None:
-    splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})
-    with pytest.raises(ParameterError, match="holds several splits: 'train', 'test'") as caught:
-        index.add(splits(train=1, test=2))
-    assert "source='train'" in (caught.value.hint or "")
+def test_the_splits_of_a_dataset_come_one_after_another(index: Index) -> None:
+    index.add(splits(train=Dataset(TABLE.slice(0, 5)), test=Dataset(TABLE.slice(5))), key=None)
+    assert [*index] == [str(number) for number in range(20)]
+    other = TABLE.slice(5).set_column(0, "id", arrow.array(range(15)))
+    with pytest.raises(ParameterError, match="the split 'test' has other types of columns"):
+        index.add(splits(train=Dataset(TABLE.slice(0, 5)), test=Dataset(other)))
+
+
+@pytest.mark.parametrize("is_iterator", [False, True])
+def test_dicts_are_records(index: Index, is_iterator: bool) -> None:
+    rows: list[Any] = [*ROWS, {"id": "x"}, {"id": 7, "text": "a text of its own"}, "no dict"]
+    result = index.add(iter(rows) if is_iterator else rows, keep="day")
+    assert (result.added, result.rejected) == (21, 2)
+    assert [f"{rejection.source}: {rejection.reason}" for rejection in result.rejections] == [
+        "row 20: no field 'text'; the fields are: 'id'; name them by key= and text=",
+        "row 22: it is of type str, expected a dict",
+    ]
+    assert index.fields(["k1", "7"]) == {"k1": {"day": "2026-01-02"}, "7": {}}
+    with pytest.raises(ParameterError, match="text names a column"):
+        index.add([("a", "b")], text="title")
+
+
+TEXTS = [row["text"] for row in ROWS]
+COLUMNS: dict[str, Callable[[], Any]] = {
+    "list": lambda: TEXTS,
+    "iterator": lambda: iter(TEXTS),
+    "numpy": lambda: np.array(TEXTS),
+    "numpy objects": lambda: np.array(TEXTS, dtype=object),
+    "arrow": lambda: arrow.array(TEXTS),
+    "chunks": lambda: TABLE.column("text"),
+    "dictionary": lambda: arrow.array(TEXTS).dictionary_encode(),
+    "pandas series": lambda: pandas.Series(TEXTS, name="body", index=[0] * 20),
+    "polars series": lambda: polars(TABLE)["text"].alias("body"),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_texts_alone_are_numbered(kind: str, index: Index) -> None:
+    result = index.add(COLUMNS[kind](), key=None, source="news")
+    assert result.added == 20 and documents(index)["news:7"] == TEXTS[7]
+
+
+def test_advice_takes_the_same(index: Index) -> None:
+    for table in (COLUMNS["numpy"](), polars(TABLE).lazy(), ROWS, TABLE.to_reader(), iter(TEXTS)):
+        assert lshdb.advise(table, sample=5, aim="exact-copies").documents == 20
+    frame = TABLE.to_pandas().rename(columns={"text": "body"})
+    assert lshdb.advise(frame, text="body", key="id", sample=5, aim="exact-copies").documents == 20
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset as scanned
 
 import lshdb
 from lshdb import InputError, LshdbWarning, ParameterError
@@ -65,12 +67,65 @@ def of_pandas(frame: Any) -> list[dict[str, Any]]:
     return [*rows]
 
 
+def of_stream(relation: Any) -> list[dict[str, Any]]:
+    return of_arrow(pa.table(relation))
+
+
+def relation(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("duckdb").from_arrow(arrow(rows))
+
+
+def splits(rows: list[dict[str, Any]]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    table, half = dataset(rows), len(rows) // 2
+    parts = range(half), range(half, len(rows))
+    return datasets.DatasetDict(
+        {name: table.select(part) for name, part in zip(("train", "test"), parts, strict=True)}
+    )
+
+
+def views(rows: list[dict[str, Any]]) -> pa.Table:
+    table = arrow(rows)
+    return table.set_column(0, "text", table.column("text").cast(pa.string_view()))
+
+
+class Handed:
+    """Only hands over Arrow data, and can be made of it."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Handed:
+        return cls(table)
+
+
 KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], list[dict[str, Any]]]]] = {
     "arrow": (arrow, of_arrow),
     "pandas": (pandas_frame, of_pandas),
     "polars": (polars_frame, lambda frame: [*frame.to_dicts()]),
     "datasets": (dataset, lambda one: [*one]),
     "dicts": (lambda rows: rows, lambda rows: rows),
+    "tuple": (tuple, list),
+    "objects": (lambda rows: np.array([*rows, None])[:-1], lambda rows: [*rows]),
+    "batch": (
+        lambda rows: (
+            arrow(rows).combine_chunks().to_batches()[0]
+            if rows
+            else pa.RecordBatch.from_pylist([], schema=arrow([]).schema)
+        ),
+        of_arrow,
+    ),
+    "reader": (lambda rows: arrow(rows).to_reader(), of_stream),
+    "scanned": (lambda rows: scanned(arrow(rows)), lambda scan: of_arrow(scan.to_table())),
+    "views": (views, of_arrow),
+    "lazy": (lambda rows: polars_frame(rows).lazy(), lambda frame: [*frame.collect().to_dicts()]),
+    "splits": (splits, lambda parts: [row for part in parts.values() for row in part]),
+    "relation": (relation, of_stream),
+    "handed": (lambda rows: Handed(arrow(rows)), of_stream),
 }
 
 
@@ -159,8 +214,8 @@ def test_texts_alone_and_several_columns() -> None:
     ("table", "how", "message"),
     [
         ("a text", {}, "of type str"),
-        (arrow(ROWS).column("text"), {}, "of type ChunkedArray"),
-        (arrow(ROWS).to_batches()[0], {}, "of type RecordBatch"),
+        ({"text": ["a"]}, {}, "of type dict"),
+        (np.ones(3), {}, "of type ndarray"),
         (["a", 1], {}, "the list holds 1 at 1, of type int"),
         (arrow(ROWS), {"text": "body"}, "no column 'body'; the columns are: 'text', 'n', 'day'"),
         (arrow(ROWS), {"keep": "field:score"}, "no column 'score'"),
@@ -177,6 +232,53 @@ def test_texts_alone_and_several_columns() -> None:
 def test_other_tables_are_refused(table: Any, how: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         lshdb.deduplicate(table, **how)
+
+
+COLUMNS: dict[str, Any] = {
+    "list": list,
+    "tuple": tuple,
+    "numpy": lambda texts: np.array(texts, dtype=object),
+    "arrow": pa.array,
+    "chunks": lambda texts: pa.chunked_array([texts[:1], [], texts[1:]]),
+    "dictionary": lambda texts: pa.array(texts).dictionary_encode(),
+    "pandas": lambda texts: importlib.import_module("pandas").Series(
+        texts, name="body", index=[3, "a", None, 3, 3][: len(texts)]
+    ),
+    "pandas strings": lambda texts: importlib.import_module("pandas").Series(texts, dtype="string"),
+    "polars": lambda texts: importlib.import_module("polars").Series("body", texts),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_texts_without_a_table_come_back_as_they_were(kind: str) -> None:
+    texts = COLUMNS[kind]([row["text"] for row in ROWS])
+    clean = lshdb.deduplicate(texts, **HOW)
+    assert type(clean) is type(texts) and len(clean) == 3
+    values = clean.to_pylist() if hasattr(clean, "to_pylist") else [*clean]
+    assert values[0] == ROWS[0]["text"] and values[2] == ROWS[3]["text"]
+    if kind == "pandas":
+        assert clean.name == "body" and list(clean.index) == [3, None, 3]
+    marked = lshdb.deduplicate(texts, mark=True, **HOW)
+    if not isinstance(marked, list | tuple):
+        assert [*marked["lshdb_keep"]] == MARKS["lshdb_keep"] or marked["lshdb_keep"].to_pylist()
+    assert len(list(lshdb.pairs(texts, **HOW))) == 4
+    assert lshdb.deduplicate(COLUMNS[kind]([]), **HOW) is not None
+
+
+def test_an_iterator_becomes_a_list() -> None:
+    assert lshdb.deduplicate(iter(ROWS), **HOW) == [ROWS[0], ROWS[2], ROWS[3]]
+    assert lshdb.deduplicate((text for text in "aab"), **HOW) == ["a", "b"]
+
+
+def test_columns_by_the_older_protocol() -> None:
+    class Frame:
+        def __dataframe__(self, **how: Any) -> Any:
+            return pa.table({"text": ["a", "a", None]}).__dataframe__(**how)
+
+    assert lshdb.deduplicate(Frame(), **HOW).to_pylist() == [
+        {"text": "a"},
+        {"text": None},
+    ]
 
 
 def test_a_row_without_a_text_in_its_place_is_named() -> None:

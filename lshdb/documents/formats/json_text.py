@@ -39,7 +39,7 @@ class JsonRecords:
 
     def __init__(self, file: OpenFile, what: str) -> None:
         self._encoding, self._what = file.encoding, what
-        self._records = Records(file)
+        self._records = Records.of_file(file)
 
     def item(self, data: bytes, number: int, source: str) -> Document | Rejected:
         """Return the document in a record, or why there is none."""

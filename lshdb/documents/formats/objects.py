@@ -16,11 +16,12 @@ same whatever other files are read with it, and changes if a row is inserted bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from lshdb.documents.document import (
     Document,
     Fields,
+    SeenFields,
     json_kind,
     missing_fields,
     validate_body,
@@ -50,24 +51,32 @@ def joined(texts: Iterable[str | None]) -> str | None:
 
 
 class Records:
-    """Makes documents of the records of one file.
+    """Makes documents of records.
 
     Parameters
     ----------
-    file : OpenFile
-        With the names of the fields; its missing fields are counted off.
+    fields : Fields
+        Their names.
+    seen : SeenFields
+        Notes which fields to keep there are.
+    prefix : str or None
+        Stands before row numbers that are keys; None if records have keys of their own.
     """
 
-    def __init__(self, file: OpenFile) -> None:
-        fields = file.fields
+    def __init__(self, fields: Fields, seen: SeenFields, prefix: str | None) -> None:
         self._fields = fields
         self._key_field = fields.key_name
-        self._prefix = row_prefix(file)
+        self._prefix = prefix
         self._bodies = fields.bodies
         self._is_joined = fields.is_joined
         self._is_text = fields.is_text
         self._keep = fields.keep
-        self._seen = file.seen
+        self._seen = seen
+
+    @classmethod
+    def of_file(cls, file: OpenFile) -> Self:
+        """Return that of the records of a file."""
+        return cls(file.fields, file.seen, row_prefix(file))
 
     def document(self, record: Mapping[str, Any], number: int, source: str) -> Document:
         """Return the document in a record.

@@ -133,7 +133,7 @@ def _documents(
     file: OpenFile, pieces: Iterable[_Piece | Rejected], parse: Parse
 ) -> Iterator[Document | Rejected]:
     """Yield a document, or a rejection, for each record."""
-    records = Records(file)
+    records = Records.of_file(file)
     number = 0
     for piece in pieces:
         if isinstance(piece, Rejected):

@@ -57,7 +57,7 @@ def read_warc(file: OpenFile) -> Iterator[Document | Rejected]:
     BrokenSourceError
         The file is no WARC, ends within a record, or cannot be read.
     """
-    records = Records(file)
+    records = Records.of_file(file)
     number = 0
     try:
         for number, record in enumerate(_split(file), start=1):
