@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import TooManyRejectedError as TooManyRejectedError
     from lshdb.errors import UncheckedWarning as UncheckedWarning
     from lshdb.errors import UnknownParameterError as UnknownParameterError
+    from lshdb.groups.deduplicated_table import DeduplicatedTable as DeduplicatedTable
+    from lshdb.groups.deduplicated_table import DroppedRow as DroppedRow
     from lshdb.groups.deduplication import Decision as Decision
     from lshdb.groups.deduplication import Deduplication as Deduplication
     from lshdb.groups.listing import Cluster as Cluster
@@ -132,6 +134,7 @@ _HOMES = {
     "advice.aims": "Aim aims",
     "advice.label_agreement": "read_labels",
     "transient.contraction": "Contraction",
+    "groups.deduplicated_table": "DeduplicatedTable DroppedRow",
     "groups.deduplication": "Decision Deduplication",
     "groups.listing": "Cluster Clusters StoredAnswer",
     "groups.neighbors": "NearestNeighbors Neighbor NeighborColumns Neighbors",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lshdb.advice.advice import Advice
     from lshdb.advice.label_agreement import Label
     from lshdb.documents.frames import Table
+    from lshdb.groups.deduplicated_table import DeduplicatedTable
     from lshdb.groups.deduplication import Decision, Deduplication
     from lshdb.groups.listing import Clusters
     from lshdb.groups.neighbors import NearestNeighbors, Neighbors
@@ -2544,6 +2545,7 @@ def deduplicate(
     text: str | Sequence[str] = "text",
     keep: Keep = "first",
     mark: Literal[False] = False,
+    explain: Literal[False] = False,
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
     on_progress: OnProgress | None = None,
@@ -2558,11 +2560,27 @@ def deduplicate(
     text: str | Sequence[str] = "text",
     keep: Keep = "first",
     mark: Literal[True],
+    explain: Literal[False] = False,
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
     on_progress: OnProgress | None = None,
     **parameters: Unpack[Parameters],
 ) -> Any: ...
+
+
+@overload
+def deduplicate(
+    table: Any,
+    *,
+    text: str | Sequence[str] = "text",
+    keep: Keep = "first",
+    mark: Literal[False] = False,
+    explain: Literal[True],
+    workers: int | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    on_progress: OnProgress | None = None,
+    **parameters: Unpack[Parameters],
+) -> DeduplicatedTable: ...
 
 
 @tells
@@ -2572,6 +2590,7 @@ def deduplicate(
     text: str | Sequence[str] = "text",
     keep: Keep = "first",
     mark: bool = False,
+    explain: bool = False,
     workers: int | None = None,
     tokenizer: Tokenizer | str | None = None,
     on_progress: OnProgress | None = None,
@@ -2603,6 +2622,9 @@ def deduplicate(
         ``lshdb_cluster`` (the number of the first row of its cluster, from 0), ``lshdb_kept_as``
         (the number of the row that is kept instead) and ``lshdb_similarity``. A list of strings
         becomes a list of dicts.
+    explain : bool
+        Return a :class:`DeduplicatedTable`: the rows that are kept and those that are not, what
+        was dropped for what and how similar they are, the share of duplicates, and examples.
     workers : int, optional
         Threads that sign; one per core by default.
     tokenizer : Tokenizer or str, optional
@@ -2638,8 +2660,13 @@ def deduplicate(
     from lshdb.transient.transient_index import TransientIndex
 
     check_parameters(
-        "deduplicate", parameters, "text", "keep", "mark", "workers", "tokenizer", "on_progress"
-    )
+        "deduplicate", parameters,
+        "text", "keep", "mark", "explain", "workers", "tokenizer", "on_progress",
+    )  # fmt: skip
+    if mark and explain:
+        raise ParameterError(
+            "mark gives all rows and explain gives those that are kept", hint="give one of the two"
+        )
     rows = TableRows(table, text=text, keep=keep, is_marked=mark)
     with TransientIndex.create(tokenizer=tokenizer, **parameters) as index:
         if rows.are_there:
@@ -2649,5 +2676,7 @@ def deduplicate(
                 result = error.result
             rows.tell_rejected(result)
         drops = index.dedup(keep=keep, only="drop") if len(index) else ()
+        if explain:
+            return rows.explained(drops, index.params.threshold)
         clusters = index.clusters() if len(index) and mark else ()
         return rows.result(drops, clusters)

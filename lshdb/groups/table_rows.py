@@ -20,6 +20,7 @@ from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.frames import open_table
 from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
+from lshdb.groups.deduplicated_table import DeduplicatedTable
 from lshdb.groups.deduplication import Decision, field_name
 from lshdb.groups.listing import Cluster
 from lshdb.ingest.add_result import AddResult
@@ -157,3 +158,29 @@ class TableRows:
         columns = [keep.tolist(), labels, kept_as, similarities]
         kinds = ("bool", "int", "int", "float")
         return self._table.extended(dict(zip(MARKS, zip(kinds, columns, strict=True), strict=True)))
+
+    def explained(self, drops: Iterable[Decision], threshold: float) -> DeduplicatedTable:
+        """Return the rows that are kept, and for what the others are dropped."""
+        n_rows = len(self._table)
+        keep = np.ones(n_rows, dtype=bool)
+        dropped: list[tuple[int, int, float]] = []
+        for drop in drops:
+            if drop.kept_key is not None and drop.similarity is not None:
+                dropped.append((int(drop.key), int(drop.kept_key), drop.similarity))
+                keep[dropped[-1][0]] = False
+        return DeduplicatedTable(
+            self._table.kept(keep), lambda: self._table.kept(~keep), n_rows=n_rows,
+            threshold=threshold, drops=dropped, texts_of=self._texts_of,
+        )  # fmt: skip
+
+    def _texts_of(self, numbers: set[int]) -> dict[int, str]:
+        """Return the texts of some rows, which have one."""
+        bodies = (
+            (int(item.key), item.body)
+            for item in self.documents()
+            if isinstance(item, Document) and int(item.key) in numbers
+        )
+        return {
+            number: body if isinstance(body, str) else " ".join(map(str, body))
+            for number, body in bodies
+        }

@@ -265,6 +265,32 @@ def test_texts_without_a_table_come_back_as_they_were(kind: str) -> None:
     assert lshdb.deduplicate(COLUMNS[kind]([]), **HOW) is not None
 
 
+def test_a_result_says_what_was_dropped_for_what(kind: Any) -> None:
+    make, rows_of = kind
+    result = lshdb.deduplicate(make(ROWS), explain=True, **HOW)
+    assert rows_of(result.kept) == [ROWS[0], ROWS[2], ROWS[3]]
+    assert rows_of(result.dropped) == [ROWS[1], ROWS[4]]
+    assert (len(result), result.duplicate_ratio, result.exact_duplicate_ratio) == (2, 0.4, 0.2)
+    assert [*result] == [
+        lshdb.DroppedRow(1, 0, 4 / 6, ROWS[1]["text"], ROWS[0]["text"]),
+        lshdb.DroppedRow(4, 0, 1.0, ROWS[4]["text"], ROWS[0]["text"]),
+    ]
+    assert result.examples(1) == [next(iter(result))]
+    assert result.to_arrow().column("kept_row").to_pylist() == [0, 0]
+    shown = result._repr_html_()
+    assert repr(result) in shown and "the 2 least similar of 2 dropped rows" in shown
+    assert repr(result) == ("DeduplicatedTable(3 of 5 rows kept, 40.0% dropped, threshold 0.6)")
+
+
+def test_a_result_without_duplicates() -> None:
+    for table in ([], ["a b", "c d"], [None]):
+        result = lshdb.deduplicate(table, explain=True)
+        assert result and result.kept == table and len(result) == result.duplicate_ratio == 0
+        assert "least similar of 0" in result._repr_html_() and result.examples() == []
+    with pytest.raises(ParameterError, match="mark gives all rows"):
+        lshdb.deduplicate([], mark=True, explain=True)  # type: ignore[call-overload]
+
+
 def test_an_iterator_becomes_a_list() -> None:
     assert lshdb.deduplicate(iter(ROWS), **HOW) == [ROWS[0], ROWS[2], ROWS[3]]
     assert lshdb.deduplicate((text for text in "aab"), **HOW) == ["a", "b"]
