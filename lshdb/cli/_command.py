@@ -103,7 +103,8 @@ class Command(click.Command):
             raise
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         words: list[str] = []
-        if arguments and isinstance(arguments[0], IndexArgument):
+        is_without_index = bool(values.get("searched"))  # --in FILE
+        if arguments and isinstance(arguments[0], IndexArgument) and not is_without_index:
             words = [*_flat(values.get(str(argument.name)) for argument in arguments), *extra]
             index = os.environ.get(_VARIABLE)
             if index and not _is_index_named(words, arguments[1:], ctx):

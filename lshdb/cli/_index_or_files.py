@@ -49,11 +49,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "file_options",
+    "files_as_index",
     "index_or_files",
     "opened_index",
     "read_into",
     "refuse_given",
     "row_keys_for",
+    "searched_file_options",
 ]
 
 index_or_files = click.argument(
@@ -65,13 +67,18 @@ index_or_files = click.argument(
     missing="the folder of an index, such as news.lshdb, or files to compare without one",
     shell_complete=complete_files,
 )
+_NOT_OF_FILES = ("threshold", "database", "schema", "passages")
 file_options = options(
     input_options,
     folder_options,
     keep_fields_option,
-    options(creation_options, without=["threshold", "database", "schema", "passages"]),
+    options(creation_options, without=_NOT_OF_FILES),
 )
 """How files are read, and the parameters of an index that they would be added to."""
+searched_file_options = options(
+    keep_fields_option, options(creation_options, without=[*_NOT_OF_FILES, "recall"])
+)
+"""The same for a command that reads files besides, and has another recall."""
 
 
 @contextlib.contextmanager
@@ -118,6 +125,19 @@ def opened_index(
             f"{indexes[0]} is an index, and {first} is not: name one index, or files", ctx
         )
     refuse_given(ctx, lasting, "is for an index that stays, and {} is read anew each time", first)
+    with files_as_index(places, options, threshold=threshold, workers=workers) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def files_as_index(
+    places: Sequence[str],
+    options: dict[str, Any],
+    *,
+    threshold: float | None,
+    workers: int | None,
+) -> Iterator[tuple[TransientIndex, int]]:
+    """Read files into an index of temporary files, and say how many; see :func:`opened_index`."""
     reading, parameters = _sorted_out(options)
     if threshold is not None:
         parameters["threshold"] = threshold

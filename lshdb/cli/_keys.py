@@ -7,16 +7,19 @@ commands that read: ``remove KEY`` takes a key as it stands. Several commands us
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lshdb import Index
+
+if TYPE_CHECKING:
+    from lshdb import TransientIndex
 
 __all__ = ["document_key"]
 
 _Key = TypeVar("_Key", str, "str | None")
 
 
-def document_key(index: Index, key: _Key) -> _Key:
+def document_key(index: Index | TransientIndex, key: _Key) -> _Key:
     """Return the key of the document that the user means; an unknown key unchanged."""
     if key is None or "\\" not in key or key in index:
         return key

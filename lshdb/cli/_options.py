@@ -493,19 +493,29 @@ def vector_option(purpose: str) -> Callable[[Function], Function]:
     )
 
 
-def require_body(index: Index, *, text: str | None, vector: Any) -> None:
+def require_body(
+    index: Index | TransientIndex, *, text: str | None, vector: Any, place: str | None = None
+) -> None:
     """Refuse a text for an index of vectors, and a vector for one of texts.
+
+    Parameters
+    ----------
+    index : Index or TransientIndex
+    text, vector : any
+        What was given, or None.
+    place : str, optional
+        What messages call the index; its path by default.
 
     Raises
     ------
     click.UsageError
     """
-    body = index.params.kind.body
+    body, place = index.params.kind.body, place or str(index.path)
     is_tokens = isinstance(vector, list) and all(isinstance(token, str) for token in vector)
     ctx = click.get_current_context()
     if vector is not None and body == "text" and not is_tokens:
         raise click.UsageError(
-            f"--vector is for vectors, bits and weights, and {index.path} holds texts: give --text",
+            f"--vector is for vectors, bits and weights, and {place} holds texts: give --text",
             ctx,
         )
     if isinstance(vector, str) and body == "vector":
@@ -514,7 +524,7 @@ def require_body(index: Index, *, text: str | None, vector: Any) -> None:
         )
     if text is not None and body == "vector":
         raise click.UsageError(
-            f"--text is for texts, and {index.path} holds vectors: give --vector", ctx
+            f"--text is for texts, and {place} holds vectors: give --vector", ctx
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,16 +14,17 @@ from click.core import ParameterSource
 
 from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Measure, Verify
-from lshdb.cli._command import complete_files, option
+from lshdb.cli._command import IndexArgument, complete_files, complete_folders, is_index, option
 from lshdb.cli._completion import complete_kept_fields
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._keys import document_key
 from lshdb.cli._options import (
+    FOLDERS,
+    READING,
     Command,
     below_option,
     folder_options,
-    index_argument,
     input_options,
     listing_options,
     measure_option,
@@ -36,7 +38,9 @@ from lshdb.cli._words import counted, element_in_words, measured, note_unverifie
 from lshdb.shingling import URL_UNITS, word_spans
 
 if TYPE_CHECKING:
-    from lshdb import Passage
+    from click.shell_completion import CompletionItem
+
+    from lshdb import Passage, TransientIndex
 
 __all__ = ["command"]
 
@@ -66,12 +70,55 @@ def _top(value: str) -> int | None:
         raise click.BadParameter(f"{value!r} is neither a number nor all") from None
 
 
+def _complete_place(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the first argument: a folder, or with --in a file of queries."""
+    complete = complete_files if ctx.params.get("searched") else complete_folders
+    return complete(ctx, param, incomplete)
+
+
+class QueryCommand(Command):
+    """A command with the options of a new index, if it needs them: they take longer than a query.
+
+    It needs them for ``--in``, and where they are shown.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._few_params = [*self.params]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, some of which may bring options."""
+        words = {arg.partition("=")[0] for arg in args}
+        needs_all = ctx.resilient_parsing or bool(words & {"--in", "-h", "--help"})
+        self.params = [*self._few_params, *(_options_of_files() if needs_all else ())]
+        return super().parse_args(ctx, args)
+
+
+def _options_of_files() -> list[click.Parameter]:
+    from lshdb.cli._index_or_files import searched_file_options
+
+    def options() -> None: ...
+
+    searched_file_options(options)
+    params: list[click.Parameter] = options.__click_params__  # type: ignore[attr-defined]
+    return params[::-1]
+
+
 @click.command(
     "query",
-    cls=Command,
-    short="text key top threshold below recall vote measure text-field with-text json output",
+    cls=QueryCommand,
+    short="text key in top threshold recall vote measure text-field with-text json output",
 )
-@index_argument
+@click.argument(
+    "index_path",
+    metavar="INDEX",
+    cls=IndexArgument,
+    required=False,
+    missing="the folder of an index, such as news.lshdb, or --in FILE to search files without one",
+    shell_complete=_complete_place,
+)
 @click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=complete_files)
 @option("--text", metavar="TEXT", help="Find what is similar to this text.")
 @vector_option("Find what is near this vector")
@@ -79,6 +126,15 @@ def _top(value: str) -> int | None:
     "--key",
     metavar="KEY",
     help="Find what is similar to this document of the index, which is not listed itself.",
+)
+@option(
+    "--in",
+    "searched",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Search FILE instead of an index: a file, folder, pattern, URL, or - for standard input. "
+    "Repeat it for several. The first argument is then a file of queries, too.",
 )
 @option(
     "--top",
@@ -130,11 +186,12 @@ def _top(value: str) -> int | None:
 def command(
     ctx: click.Context,
     /,
-    index_path: str,
+    index_path: str | None,
     files: tuple[str, ...],
     *,
     text: str | None,
     key: str | None,
+    searched: tuple[str, ...],
     top: int | None,
     vote: str | None,
     recall: float | None,
@@ -149,13 +206,16 @@ def command(
     with_text: bool,
     with_fields: bool,
     output_format: str | None,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """List the documents of INDEX that are most similar to each query, best first.
 
     Queries are one of: --text, --vector, --key, FILE... (as for add), or JSON Lines on standard
     input. With unit url, the text is a list of URLs, one per line, and so are files and standard
     input.
+
+    With --in FILE no index is needed: temporary files stand in for one, with the same answer. The
+    options under Input are those of FILE and of the queries, and --threshold is the index's.
 
     In an index of passages, a query is cut into windows as documents are. Each line is a passage of
     the query and where it recurs, with offsets in characters, in the order of the query.
@@ -167,7 +227,17 @@ def command(
     lshdb query news.lshdb tonight.jsonl --top 5 --vote topic
     lshdb query books.lshdb passage.txt --measure containment --threshold 0.8
     lshdb query points.lshdb --vector '[0.5, -1, 2]' --recall 0.95
+    lshdb query --in archive.jsonl tonight.jsonl
     """
+    for place in (*searched, *([index_path] if searched and index_path else ())):
+        if os.path.isdir(place) and is_index(place):
+            raise click.UsageError(
+                f"{place} is an index, and --in is for files without one: leave out --in", ctx
+            )
+    if searched and index_path is not None:
+        files = (index_path, *files)
+    elif not searched and index_path is None:
+        raise click.MissingParameter(ctx=ctx, param=ctx.command.params[0])
     has_source = [text is not None, vector is not None, key is not None, bool(files)]
     sources = sum(has_source)
     if sources > 1:
@@ -178,6 +248,8 @@ def command(
         )
     if vote is not None and (with_text or with_fields):
         raise click.UsageError("--vote lists no documents to show the contents of", ctx)
+    if "-" in searched and (not sources or "-" in files):
+        raise click.UsageError("standard input is searched: give the queries in another way", ctx)
     rejections = RejectionNotes()
     search: dict[str, Any] = {
         "top": top, "threshold": threshold, "below": below, "verify": verify, "measure": measure,
@@ -186,11 +258,14 @@ def command(
         limit = False if probe_limit is None else probe_limit or True
         search |= {"recall": recall, "probe_limit": limit}
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
-    with Index.open(index_path) as index:
-        require_body(index, text=text, vector=vector)
+    reading = {name: options[name] for name in (*READING, *FOLDERS)}
+    with _opened(
+        index_path, searched, {**options, "input_format": input_format}, threshold, workers
+    ) as (index, code):
+        require_body(index, text=text, vector=vector, place=searched[0] if searched else None)
         if key is not None:
             key = document_key(index, key)
-        if index.params.window is not None:
+        if index.params.window is not None and isinstance(index, Index):
             from lshdb.cli._passages import refuse_options
 
             refuse_options(
@@ -206,7 +281,7 @@ def command(
                 threshold=threshold, workers=workers, output_format=output_format,
                 input_format=input_format, **reading,
             )  # fmt: skip
-            _say_rejected(ctx, rejections)
+            _say_rejected(ctx, rejections, code)
             return
         rows: Iterable[tuple[object, ...] | None]
         listed: Callable[[str, Hits], Iterator[tuple[object, ...]]] = _rows
@@ -260,14 +335,39 @@ def command(
         effort.say(index)
         if ballot is not None:
             ballot.say()
-    _say_rejected(ctx, rejections)
+    _say_rejected(ctx, rejections, code)
 
 
-def _say_rejected(ctx: click.Context, rejections: RejectionNotes) -> None:
+@contextlib.contextmanager
+def _opened(
+    path: str | None,
+    searched: tuple[str, ...],
+    options: dict[str, Any],
+    threshold: float | None,
+    workers: int | None,
+) -> Iterator[tuple[Index | TransientIndex, int]]:
+    """Open the index, or read the files that are searched; also yield the exit code."""
+    if path is not None and not searched:
+        with Index.open(path) as index:
+            yield index, 0
+        return
+    from lshdb.cli._index_or_files import files_as_index
+    from lshdb.cli._long_work import prompt_interrupts
+
+    with (
+        prompt_interrupts(),
+        files_as_index(searched, options, threshold=threshold, workers=workers) as opened,
+    ):
+        yield opened
+
+
+def _say_rejected(ctx: click.Context, rejections: RejectionNotes, code: int) -> None:
     rejections.end()
     if rejections.count:
         note(f"{rejections.count:,} rejected; the other queries were answered")
-        ctx.exit(REJECTED)
+        code = REJECTED
+    if code:
+        ctx.exit(code)
 
 
 def _list_passages(
@@ -349,7 +449,7 @@ class _Effort:
                 self._short += hits.recall is not None and hits.recall < self._recall
                 self._least = min(self._least, 1.0 if hits.recall is None else hits.recall)
 
-    def say(self, index: Index) -> None:
+    def say(self, index: Index | TransientIndex) -> None:
         """Note unanswered queries, hits that were left out, and recall that was not reached."""
         if not self._queries:
             note("the input has no query")
@@ -390,7 +490,7 @@ class _Effort:
                 "signatures show are not listed, so what recall was reached is not known"
             )
 
-    def _say_unanswered(self, index: Index) -> None:
+    def _say_unanswered(self, index: Index | TransientIndex) -> None:
         if not len(index):
             note("the index is empty, so nothing is similar; lshdb add fills it")
         elif self._queries == 1:
@@ -401,7 +501,7 @@ class _Effort:
             note(f"{self._unanswered:,} of {self._queries:,} queries {have} no answer")
 
 
-def _require_files(index: Index, files: tuple[str, ...]) -> None:
+def _require_files(index: Index | TransientIndex, files: tuple[str, ...]) -> None:
     """Raise InputError for a missing file; the hint says how to query a text or a key."""
     is_there = any(os.path.lexists(path) for path in files)
     for path in files:
@@ -427,7 +527,7 @@ def _rows(query_key: str, hits: Hits) -> Iterator[tuple[object, ...]]:
 class _Ballot:
     """Votes of the answers on a field, and how many answers had none."""
 
-    def __init__(self, index: Index, field: str) -> None:
+    def __init__(self, index: Index | TransientIndex, field: str) -> None:
         self._index, self._field = index, field
         self._answers = self._silent = 0
         index.vote([], field)  # a field that no document has is refused before the work
@@ -460,7 +560,7 @@ def _streamed(
             yield None
 
 
-def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
+def _note_short(index: Index | TransientIndex, name: str, body: Any, hits: Hits) -> None:
     """Explain the answer to a query without shingles, or with a single one."""
     params = index.params
     n_shingles = 0 if hits and params.kind.is_dense else hits.n_shingles
@@ -480,7 +580,7 @@ def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
 
 
 def _usable(
-    items: Iterable[Document | Rejected], index: Index, rejections: RejectionNotes
+    items: Iterable[Document | Rejected], index: Index | TransientIndex, rejections: RejectionNotes
 ) -> Iterator[Document]:
     """Yield the documents of the input; report and count rejections."""
     is_text = index.params.kind.body == "text"  # the reader has refused all bad texts already

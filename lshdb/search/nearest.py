@@ -56,7 +56,7 @@ from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.scan import least_equal, probability_of, rank_counts
 from lshdb.storage.tables.records import StoredDocument
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 
 __all__ = ["NearestSearch"]
 
@@ -115,7 +115,7 @@ class NearestSearch:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         With its signature file.
     family : Family
     top : int or None
@@ -136,7 +136,7 @@ class NearestSearch:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         family: Family,
         *,
         top: int | None,

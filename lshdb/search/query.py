@@ -47,8 +47,12 @@ from lshdb.signatures.family import Family, Point, SignedQuery
 from lshdb.storage.rows.row_reader import Documents
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
-from lshdb.storage.transactions.index_state import QuerySnapshot, while_open
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import (
+    IndexState,
+    OpenIndex,
+    QuerySnapshot,
+    while_open,
+)
 from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, in_chunks, work_ahead
 
@@ -87,7 +91,7 @@ class QueryOptions:
     @classmethod
     def of(
         cls,
-        store: Store,
+        store: OpenIndex,
         top: int | None,
         threshold: float | None,
         verify: str | None,
@@ -126,7 +130,7 @@ class QueryOptions:
         return cls(top, level, most, verify, recall, limit, is_nearest, measure)
 
     def searcher(
-        self, snapshot: Snapshot, family: Family, *, workers: int = 1
+        self, snapshot: IndexState, family: Family, *, workers: int = 1
     ) -> Searcher | NearestSearch | AllTextsSearch:
         """Make the searcher that answers such queries from a snapshot, some steps in threads.
 
@@ -156,7 +160,7 @@ class QueryOptions:
 
     def answers(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         family: Family,
         queries: Iterable[Query],
         *,
@@ -169,7 +173,7 @@ class QueryOptions:
 
         Parameters
         ----------
-        snapshot : Snapshot
+        snapshot : IndexState
         family : Family
         queries : iterable of (str, any)
             The key and the body of each.
@@ -188,7 +192,7 @@ class QueryOptions:
                 yield from columns.answers()
 
     def answer_blocks(
-        self, snapshot: Snapshot, family: Family, queries: Iterable[Query], *, workers: int
+        self, snapshot: IndexState, family: Family, queries: Iterable[Query], *, workers: int
     ) -> Generator[HitColumns]:
         """Yield the answers of many queries by their own buckets, as columns."""
         from lshdb.search.query_blocks import BlockSearcher, answer_blocks
@@ -268,7 +272,7 @@ def _check_all(params: IndexParams, method: str, probe_limit: int | bool) -> Non
 
 
 def query_index(
-    store: Store,
+    store: OpenIndex,
     family: Family,
     body: Body | None,
     *,
@@ -290,13 +294,14 @@ def query_index(
         with store.reading() as snapshot:
             return options.searcher(snapshot, family).search_document(snapshot.document(key))
     (query,) = family.sign_queries(usable_contents(family, [body]))
-    if not query.row or options.is_nearest or not store.database.answers_at_once:
-        with store.reading() as snapshot:
-            hits = _answers(options.searcher(snapshot, family), family, [query])[0]
-    else:
+    of_buckets = bool(query.row) and not options.is_nearest
+    if of_buckets and isinstance(store, Store) and store.database.answers_at_once:
         is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
         with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
             hits = options.bucket_searcher(snapshot, family).answer(query)
+    else:
+        with store.reading() as state:
+            hits = _answers(options.searcher(state, family), family, [query])[0]
     hits.n_shingles = family.size(query.point)
     return hits
 
@@ -312,12 +317,12 @@ def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
     return family.points(usable_contents(family, bodies))
 
 
-def similarity(store: Store, family: Family, left: Body, right: Body) -> float:
+def similarity(store: OpenIndex, family: Family, left: Body, right: Body) -> float:
     """Return the exact level of two bodies; for sets 0 if neither has an element."""
     return family.compare(*usable_contents(family, [left, right]))
 
 
-def count_shingles(store: Store, family: Family, body: Body) -> int:
+def count_shingles(store: OpenIndex, family: Family, body: Body) -> int:
     """Return how many elements the point of a body has."""
     (query,) = family.sign_queries(usable_contents(family, [body]))
     return family.size(query.point)
@@ -341,7 +346,7 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
 
     def __init__(
         self,
-        store: Store,
+        store: OpenIndex,
         family: Family,
         handle: Handle,
         documents: Iterable[Document | tuple[str, Body] | Body],
@@ -369,7 +374,7 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
         self._options = QueryOptions.of(store, *self._given)
         self._of = store
 
-    def _columns(self, store: Store, family: Family) -> Iterator[HitColumns]:
+    def _columns(self, store: OpenIndex, family: Family) -> Iterator[HitColumns]:
         """Yield the answers from one snapshot as columns."""
         from lshdb.search.query_blocks import HitColumns
 
@@ -386,14 +391,14 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
                     options.answer_blocks(snapshot, family, self._queries(), workers=self._workers),
                 )
 
-    def _items(self, store: Store, family: Family) -> Iterator[tuple[str, Hits]]:
+    def _items(self, store: OpenIndex, family: Family) -> Iterator[tuple[str, Hits]]:
         """Yield the answers from one snapshot."""
         options = self._options_of(store)
         with store.reading() as snapshot:
             yield from while_open(store, self._answers(snapshot, family, options))
 
     def _answers(
-        self, snapshot: Snapshot, family: Family, options: QueryOptions
+        self, snapshot: IndexState, family: Family, options: QueryOptions
     ) -> Iterator[tuple[str, Hits]]:
         """Yield the answers; only queries that may come from a pipe are answered one by one."""
         are_there = isinstance(self._documents, list | tuple)
@@ -401,7 +406,7 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
             snapshot, family, self._queries(), workers=self._workers, are_there=are_there
         )
 
-    def _options_of(self, store: Store) -> QueryOptions:
+    def _options_of(self, store: OpenIndex) -> QueryOptions:
         return self._options if store is self._of else QueryOptions.of(store, *self._given)
 
     def _queries(self) -> Iterator[Query]:

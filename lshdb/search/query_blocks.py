@@ -42,7 +42,7 @@ from lshdb.search.verification import (
 )
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
 
 __all__ = ["BlockSearcher", "HitColumns", "QueryBlock", "answer_blocks"]
@@ -187,7 +187,7 @@ class BlockSearcher:
         self._family, self._params = family, family.params
         self._threshold, self._below, self._top, self._method = threshold, below, top, method
 
-    def answers(self, snapshot: Snapshot, block: QueryBlock) -> Iterator[HitColumns]:
+    def answers(self, snapshot: IndexState, block: QueryBlock) -> Iterator[HitColumns]:
         """Yield the answers to a block in order, in pieces of some hundred thousand hits."""
         filled = np.flatnonzero(block.is_filled)
         begin = 0
@@ -198,7 +198,7 @@ class BlockSearcher:
             begin = end
 
     def _candidates(
-        self, snapshot: Snapshot, rows: NDArray[np.uint16]
+        self, snapshot: IndexState, rows: NDArray[np.uint16]
     ) -> Iterator[tuple[int, _Candidates]]:
         """Yield candidates that suffice by bands or slots, and how many queries are done."""
         params, n_done = self._params, 0
@@ -219,7 +219,9 @@ class BlockSearcher:
                 return
             n_done += n
 
-    def _agreeing(self, snapshot: Snapshot, keys: Ids, rows: NDArray[np.uint16]) -> tuple[int, Ids]:
+    def _agreeing(
+        self, snapshot: IndexState, keys: Ids, rows: NDArray[np.uint16]
+    ) -> tuple[int, Ids]:
         """Return how many queries are done, and (query, signature, equal slots, bands)."""
         least = least_equal(self._params, self._method, self._threshold)
         agreeing = snapshot.agreeing(keys, rows, most=_MOST_HITS, least=least)
@@ -238,7 +240,7 @@ class BlockSearcher:
                 break
         return n_done, np.array(numbers, dtype=np.int64).reshape(-1, 4)
 
-    def _shared(self, snapshot: Snapshot, keys: Ids) -> tuple[int, Ids, Ids, Ids]:
+    def _shared(self, snapshot: IndexState, keys: Ids) -> tuple[int, Ids, Ids, Ids]:
         """Return how many queries are done, and queries, signatures and the buckets they share."""
         columns: list[list[Ids]] = [[], [], []]
         n_done = n_found = 0
@@ -256,7 +258,7 @@ class BlockSearcher:
         return n_done, numbers, ids, shared
 
     def _ranked(
-        self, snapshot: Snapshot, block: QueryBlock, candidates: _Candidates, begin: int, end: int
+        self, snapshot: IndexState, block: QueryBlock, candidates: _Candidates, begin: int, end: int
     ) -> Iterator[HitColumns]:
         """Yield the answers to the queries from one to another, from their candidates."""
         documents = SignatureDocuments(snapshot, candidates.ids)
@@ -298,7 +300,7 @@ class BlockSearcher:
 
     def _exact_levels(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexState,
         block: QueryBlock,
         candidates: _Candidates,
         documents: SignatureDocuments,
@@ -326,7 +328,7 @@ class BlockSearcher:
         return levels
 
     def _contents(
-        self, snapshot: Snapshot, ids: Ids, documents: SignatureDocuments
+        self, snapshot: IndexState, ids: Ids, documents: SignatureDocuments
     ) -> Iterator[tuple[Ids, list[Any]]]:
         """Yield signatures and the contents of their texts, or vectors, some at a time.
 
@@ -379,7 +381,7 @@ def _break_ties(order: Ids, numbers: Ids, levels: Floats, place: Ids, keys: list
 
 def answer_blocks(
     searcher: BlockSearcher,
-    snapshot: Snapshot,
+    snapshot: IndexState,
     family: Family,
     queries: Iterable[tuple[str, Any]],
     *,
@@ -390,7 +392,7 @@ def answer_blocks(
     Parameters
     ----------
     searcher : BlockSearcher
-    snapshot : Snapshot
+    snapshot : IndexState
     family : Family
         Accepts the bodies.
     queries : iterable of (str, any)
@@ -405,7 +407,7 @@ def answer_blocks(
     """
     with ExitStack() as stack:
         twins = stack.enter_context(snapshot.twins(workers if workers > 1 else 0))
-        idle: SimpleQueue[Snapshot] = SimpleQueue()
+        idle: SimpleQueue[IndexState] = SimpleQueue()
         for twin in twins or [snapshot]:
             idle.put(twin)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.scan import count_in_rows
 from lshdb.storage.rowfiles.row_file import MOST_HELD_BYTES
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
 
 __all__ = ["RowCounts"]
@@ -31,7 +31,7 @@ class RowCounts:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : IndexState
         With its signature file.
     params : IndexParams
     workers : int
@@ -45,7 +45,7 @@ class RowCounts:
         Estimated time of a pass for one query.
     """
 
-    def __init__(self, snapshot: Snapshot, params: IndexParams, *, workers: int) -> None:
+    def __init__(self, snapshot: IndexState, params: IndexParams, *, workers: int) -> None:
         self._rows = snapshot.signatures
         self._slot_bits, self._workers = params.slot_bits, workers
         self._row_bytes = params.row_bytes

@@ -25,7 +25,7 @@ from lshdb.search.agreement import require_field
 from lshdb.search.explain import fields_of_keys
 from lshdb.search.verification import Hit
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.store import Store
+from lshdb.storage.transactions.index_state import OpenIndex
 
 __all__ = ["Vote", "count_votes"]
 
@@ -52,7 +52,7 @@ class Vote:
     method: str
 
 
-def count_votes(store: Store, family: Family, hits: Iterable[Hit], field: str) -> list[Vote]:
+def count_votes(store: OpenIndex, family: Family, hits: Iterable[Hit], field: str) -> list[Vote]:
     """Return the values that some hits vote for; see :meth:`lshdb.Index.vote`."""
     if not isinstance(field, str) or not field:
         raise ParameterError(f"field is {field!r:.80}, expected the name of a kept field")

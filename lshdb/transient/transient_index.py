@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from lshdb.ingest.add_result import AddResult
     from lshdb.search.loss import Loss
     from lshdb.search.pairs import PairSearch
+    from lshdb.search.query import QueryAnswers
     from lshdb.search.since import Since
+    from lshdb.search.verification import Hit, Hits
+    from lshdb.search.vote import Vote
 
 __all__ = ["TransientIndex"]
 
@@ -144,6 +147,63 @@ class TransientIndex:
         from lshdb.search.explain import fields_of_keys
 
         return self._handle.ask(fields_of_keys, keys)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a document has this key."""
+        with self._store.reading() as state:
+            return isinstance(key, str) and bool(state.documents_of_keys([key]))
+
+    def refusal(self, body: object) -> str | None:
+        """Return why a body is refused; see :meth:`lshdb.Index.refusal`."""
+        return self._family.refusal(body)
+
+    def query(
+        self,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
+        below: float | None = None,
+        measure: str = "similarity",
+    ) -> Hits:
+        """Find the documents that are most similar to one; see :meth:`lshdb.Index.query`."""
+        from lshdb.search.query import query_index
+
+        return self._handle.ask(
+            query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
+            probe_limit=probe_limit, below=below, measure=measure,
+        )  # fmt: skip
+
+    def query_many(
+        self,
+        documents: Iterable[Any],
+        *,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
+        below: float | None = None,
+        measure: str = "similarity",
+        workers: int | None = 1,
+    ) -> QueryAnswers:
+        """Answer many queries; see :meth:`lshdb.Index.query_many`."""
+        from lshdb.search.query import QueryAnswers
+
+        return self._handle.ask(
+            QueryAnswers, self._handle, documents, top=top, threshold=threshold, verify=verify,
+            recall=recall, probe_limit=probe_limit, workers=workers, below=below, measure=measure,
+        )  # fmt: skip
+
+    def vote(self, hits: Iterable[Hit], field: str) -> list[Vote]:
+        """Let the nearest documents vote; see :meth:`lshdb.Index.vote`."""
+        from lshdb.search.vote import count_votes
+
+        return self._handle.ask(count_votes, hits, field)
 
     @tells
     def update_clusters(

@@ -18,9 +18,9 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, no_document
 from lshdb.storage.bands.postings import Postings
-from lshdb.storage.orders.frozen import OrderFolder
+from lshdb.storage.orders.frozen import Cover, OrderFolder
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import FileRows
 from lshdb.storage.rows.edges import Holders
@@ -126,11 +126,14 @@ class TransientState:
     @functools.cached_property
     def postings(self) -> Postings:
         """Which signature lies in which bucket."""
+        return Postings(None, self.n_signatures, cover=self._cover)
+
+    @functools.cached_property
+    def _cover(self) -> Cover:
         cover = self._orders.cover(self)
         if cover is None:
             raise DamageError(f"temporary files fail: {'; '.join(self._orders.faults)}")
-
-        return Postings(None, self.n_signatures, cover=cover)
+        return cover
 
     @property
     def signatures(self) -> FileRows:
@@ -149,6 +152,30 @@ class TransientState:
     def twins(self, n: int) -> Iterator[list[TransientState]]:
         """Return this state for each of n threads, which may share it."""
         yield [self] * n
+
+    # Queries
+
+    def members(self, keys: bytes | bytearray) -> bytes:
+        """Return the signatures in the buckets of one query, native int64 as bytes."""
+        return self.postings.members(np.frombuffer(keys, np.int64)).tobytes()
+
+    def members_of(self, keys: Ids) -> Iterator[Ids]:
+        """Return for each query the signatures in its buckets, unordered, once per bucket."""
+        return self.postings.members_of(keys)
+
+    def agreeing(
+        self, keys: Ids, rows: NDArray[Any], *, most: int, least: int
+    ) -> tuple[int, Ids] | None:
+        """Return which signatures agree with queries in a band and in ``least`` slots."""
+        agreeing = functools.partial(self._cover.agreeing, keys, rows, most, least)
+        return self.signatures.read_in_place(agreeing, len(keys))
+
+    def document(self, key: str) -> StoredDocument:
+        """Return the document of a key; KeyNotFoundError if there is none."""
+        document = self.documents_of_keys([key]).get(key)
+        if document is None:
+            raise no_document(key)
+        return document
 
     # Documents of signatures
 
@@ -175,6 +202,12 @@ class TransientState:
         for signature_id, *document in rows:
             documents.setdefault(signature_id, []).append(tuple(document))
         return documents
+
+    def documents_and_texts(
+        self, signature_ids: list[int]
+    ) -> tuple[dict[int, list[tuple[int, str, int]]], dict[int, Any]]:
+        """Return documents alone: no text comes with them."""
+        return self.documents_of_signatures(signature_ids), {}
 
     def copies(self, among: Ids | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures."""
@@ -358,6 +391,14 @@ class TransientState:
             rows.tolist(), forms.tolist(), n_chars.tolist(), frames, strict=True
         ):
             yield row + 1, WITHOUT_DICTIONARY.unpack(FORMS[form], frame, n_chars=n)
+
+    def bodies_in_groups(
+        self, doc_ids: Sequence[int], *, n_bytes: int
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield the doc_ids and the texts or tokens of documents, some at a time."""
+        for start in range(0, len(doc_ids), _TEXTS):
+            part = dict(self.bodies_of_documents(doc_ids[start : start + _TEXTS]))
+            yield list(part), list(part.values())
 
     def n_chars_of(self, doc_id: int) -> int:
         """Return the length of a document."""

@@ -193,3 +193,63 @@ def test_an_interruption_leaves_nothing(
         assert not Path(output).exists()
     assert all(len(folders) == 1 for folders in interruptions)
     assert len(interruptions) == len(commands)
+
+
+@pytest.mark.parametrize(
+    ("files", "making", "asking"),
+    [
+        ("n.jsonl", ["--threshold", "0.5"], ["n.tsv"]),
+        ("n.jsonl", [], ["n.csv", "n.parquet", "--top", "all", "--workers", "2"]),
+        ("n.json", ["--k", "2"], ["--text", RECORDS[0]["text"], "--recall", "0.9"]),
+        ("n.parquet", ["--unit", "char"], ["--key", "same 2", "--json"]),
+        ("src n.csv", [], ["n.jsonl", "--measure", "containment", "--with-text"]),
+        ("n.jsonl.gz", ["--no-text"], ["n.jsonl", "--verify", "signature", "--below", "0.9"]),
+        ("n.jsonl", ["--keep-fields", "year"], ["n.jsonl", "--vote", "year"]),
+        ("n.jsonl", ["--keep-fields", "year"], ["--key", "same 2", "--with-fields"]),
+        ("v.npy", ["--metric", "cosine"], ["--key", "3", "--recall", "0.9", "--top", "4"]),
+        ("v.npy", ["--metric", "l2", "--threshold", "1"], ["v.npy"]),
+        ("b.npy", ["--metric", "hamming", "--threshold", "6", "--dim", "64"], ["b.npy"]),
+        (
+            "w.jsonl",
+            ["--metric", "weighted-jaccard"],
+            ["--vector", '{"a": 1.5}', "--recall", "0.9"],
+        ),
+    ],
+)
+def test_a_query_of_files(
+    run: Run, folder: Path, temporary: Path, files: str, making: list[str], asking: list[str]
+) -> None:
+    run("add", "i.lshdb", *files.split(), *making)
+    stored = run("query", "i.lshdb", *asking)
+    places = [word for file in files.split() for word in ("--in", file)]
+    direct = run("query", *places, *asking, *making)
+    assert direct.stdout == stored.stdout != ""
+    assert direct.stderr.endswith(stored.stderr)
+
+
+def test_what_is_searched_and_asked_may_come_from_a_pipe(
+    run: Run, folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = Path("n.jsonl").read_bytes()
+    asked = run("query", "--in", "n.jsonl", "n.jsonl").stdout
+    assert run("query", "--in", "n.jsonl", stdin=lines).stdout == asked
+    assert run("query", "--in", "-", "n.jsonl", stdin=lines).stdout == asked
+    monkeypatch.setenv("LSHDB_INDEX", "i.lshdb")
+    assert run("query", "n.jsonl", "--in", "n.jsonl").stdout == asked
+
+
+def test_a_query_is_of_an_index_or_of_files(run: Run, folder: Path, temporary: Path) -> None:
+    run("add", "i.lshdb", "n.jsonl")
+    for words in (["--in", "i.lshdb", "--text", "x"], ["i.lshdb", "--in", "n.jsonl", "n.csv"]):
+        said = run("query", *words, code=2).stderr
+        assert "i.lshdb is an index, and --in is for files without one" in said
+    assert "or --in FILE to search files" in run("query", code=2).stderr
+    assert "standard input is searched" in run("query", "--in", "-", code=2).stderr
+    said = run("query", "--in", "n.jsonl", "--vector", "[1, 2]", code=2).stderr
+    assert "and n.jsonl holds texts" in said
+    assert "no such option --unit" in run("query", "i.lshdb", "--unit", "char", code=2).stderr
+    assert "--unit" in run("query", "--help").stdout
+    Path("bad.jsonl").write_text('{"id": "1", "text": "a b c d e f"}\n{"id": "2"}\n')
+    assert "1 rejected" in run("query", "--in", "bad.jsonl", "--text", "a b c d e f", code=5).stderr
+    said = run("query", "--in", "nowhere.jsonl", "--text", "x", code=1).stderr
+    assert "nowhere.jsonl: no such file" in said

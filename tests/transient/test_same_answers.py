@@ -15,6 +15,7 @@ from lshdb import (
     AllRejectedError,
     Document,
     Index,
+    KeyNotFoundError,
     LshdbError,
     ParameterError,
     TooManyRejectedError,
@@ -124,6 +125,20 @@ def assert_same(documents: list[Any], parameters: dict[str, Any], path: Path) ->
         for keep in ("first", "last", "longest", "shortest"):
             assert list(transient.dedup(keep=keep)) == list(index.dedup(keep=keep))
         assert list(transient.dedup(only="drop")) == list(index.dedup(only="drop"))
+        assert_same_queries(index, transient, documents[:30])
+
+
+def assert_same_queries(index: Index, transient: TransientIndex, asked: list[Any]) -> None:
+    key, body = asked[3]
+    for workers in (1, 2):
+        many = list(index.query_many(asked, top=4, workers=workers))
+        assert list(transient.query_many(asked, top=4, workers=workers)) == many
+    for how in ({"top": 3}, {"recall": 0.95}, {"verify": "signature", "top": None}):
+        assert transient.query(body, **how) == index.query(body, **how)
+        assert transient.query(key=key, **how) == index.query(key=key, **how)
+    assert (key in transient, "none" in transient) == (True, False)
+    with pytest.raises(KeyNotFoundError):
+        transient.query(key="none")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,6 +188,9 @@ def test_other_thresholds(tmp_path: Path, temporary: Path) -> None:
             assert list(transient.clusters(threshold=threshold)) == list(
                 index.clusters(threshold=threshold)
             )
+        text = words()[0][1]
+        for how in ({"recall": 1, "top": 5}, {"measure": "containment", "threshold": 0.5}):
+            assert transient.query(text, **how) == index.query(text, **how)
         contained = index.pairs(measure="containment", threshold=0.9)
         assert list(transient.pairs(measure="containment", threshold=0.9)) == list(contained)
         below = index.pairs(below=0.95, limit=5)

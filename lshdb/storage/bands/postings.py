@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from lshdb.arrays import np
+from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.orders.frozen import Cover
@@ -55,6 +55,8 @@ def grouped(postings: NDArray[np.int64]) -> Buckets:
 
 
 _POSTINGS = 65_536
+_GATHERED = 2**20
+"""Candidates of several queries that are gathered at once."""
 _Result = TypeVar("_Result")
 
 
@@ -149,6 +151,34 @@ class Postings:
         if hits is not None:
             return hits[1]
         return self._checked(self._table.of(keys))[:, 1]
+
+    def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Return for each query the signatures in its buckets, unordered, once per bucket.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n, bands)
+            The bucket keys of one query in each row. Queries share their look-ups.
+
+        Raises
+        ------
+        DamageError
+            A posting names a signature that does not exist.
+        """
+        if len(keys) == 1:  # one key per band, so all are distinct
+            yield self.members(keys[0])
+            return
+        buckets = self.grouped_of(distinct(keys.reshape(-1)))
+        ends = np.append(0, np.cumsum(buckets.sizes))
+        firsts = ends[np.searchsorted(buckets.keys, keys, side="left")]
+        sizes = ends[np.searchsorted(buckets.keys, keys, side="right")] - firsts
+        step = len(keys) if sizes.sum() <= _GATHERED else 1
+        for number in range(0, len(keys), step):
+            part = sizes[number : number + step]
+            flat = part.reshape(-1)
+            before = firsts[number : number + step].reshape(-1) - np.cumsum(flat) + flat
+            members = buckets.members[np.repeat(before, flat) + np.arange(flat.sum())]
+            yield from np.split(members, np.cumsum(part.sum(axis=1))[:-1])
 
     def shared(self, first: int, last: int, *, above: int = 1) -> Buckets:
         """Return every bucket in a range of keys (inclusive) with more than ``above`` postings.

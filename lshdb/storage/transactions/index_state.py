@@ -140,8 +140,21 @@ class QuerySnapshot(RowsAndTexts, Protocol):
         """
 
 
-class IndexState(RowsAndTexts, Protocol):
+class IndexState(QuerySnapshot, Protocol):
     """One committed state of an index; methods as of ``Snapshot``."""
+
+    def agreeing(
+        self, keys: Ids, rows: NDArray[Any], *, most: int, least: int
+    ) -> tuple[int, Ids] | None:
+        """Return which signatures agree with queries in a band and in ``least`` slots."""
+
+    def document(self, key: str) -> StoredDocument:
+        """Return the document of a key; KeyNotFoundError if there is none."""
+
+    def bodies_in_groups(
+        self, doc_ids: Sequence[int], *, n_bytes: int
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield the doc_ids and the texts or tokens of documents, some at a time."""
 
     @property
     def n_signatures(self) -> int:

@@ -53,8 +53,6 @@ __all__ = ["BucketSnapshot", "Snapshot", "verified_rows"]
 Ids: TypeAlias = "NDArray[np.int64]"
 StoredText = str | list[str] | frozenset[str]
 
-_GATHERED = 2**20
-"""Candidates of several queries that are gathered at once."""
 _NEW_SIGNATURES = (
     "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
 )
@@ -404,20 +402,7 @@ class Snapshot(RowReader):
         DamageError
             A posting names a signature that does not exist.
         """
-        if len(keys) == 1:  # one key per band, so all are distinct
-            yield self.postings.members(keys[0])
-            return
-        buckets = self.postings.grouped_of(distinct(keys.reshape(-1)))
-        ends = np.append(0, np.cumsum(buckets.sizes))
-        firsts = ends[np.searchsorted(buckets.keys, keys, side="left")]
-        sizes = ends[np.searchsorted(buckets.keys, keys, side="right")] - firsts
-        step = len(keys) if sizes.sum() <= _GATHERED else 1
-        for number in range(0, len(keys), step):
-            part = sizes[number : number + step]
-            flat = part.reshape(-1)
-            before = firsts[number : number + step].reshape(-1) - np.cumsum(flat) + flat
-            members = buckets.members[np.repeat(before, flat) + np.arange(flat.sum())]
-            yield from np.split(members, np.cumsum(part.sum(axis=1))[:-1])
+        return self.postings.members_of(keys)
 
     # Documents
 
