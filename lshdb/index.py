@@ -1985,10 +1985,10 @@ class Index:
     ) -> ReportResult:
         """Write HTML pages about the contents of the index and the pairs that it finds.
 
-        They have no need of a server or a network: what was added when, the S-curve with measured
-        recall, candidates by similarity, pairs near the threshold to be marked by hand, hot
-        buckets, which night repeated which, and the clusters with their members side by side. All
-        of it is from one committed state.
+        They have no need of a server or a network: what is duplicated and what ``dedup`` would
+        drop, the clusters with their members side by side, which night repeated which, pairs near
+        the threshold to be judged by hand, the S-curve with measured recall, candidates by
+        similarity, hot buckets, and what was added when. All of it is from one committed state.
 
         Parameters
         ----------
@@ -2003,7 +2003,7 @@ class Index:
         threshold : float, optional
             Lowest similarity, or largest distance; the index's own by default.
         limit : int, optional
-            Most clusters, and most pairs near the threshold (by default 200).
+            Most clusters, and most pairs near the threshold (by default 20).
         sample : int, optional
             Documents on which recall is measured, 0 for none. By default 500, or none if the texts
             have more than 200 million characters together, because all of them are read for it.
@@ -2033,8 +2033,9 @@ class Index:
 
         Notes
         -----
-        Clusters are rendered one at a time. Memory is bounded but for some forty bytes for each
-        document in a cluster, and what measuring recall takes.
+        Clusters are rendered one at a time. Memory is bounded but for what ``dedup`` takes, which
+        is 24 bytes for each stored pair and some forty for each document in a cluster, and for
+        what measuring recall takes.
         """
         from lshdb.report import make_report
         from lshdb.report.index_report import ReportOptions

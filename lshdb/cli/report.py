@@ -39,7 +39,7 @@ __all__ = ["command"]
     type=click.IntRange(min=1),
     metavar="N",
     help="Show at most N clusters, and N pairs near the threshold.  [default: as many clusters as "
-    "there is room for, 200 pairs]",
+    "there is room for, 20 pairs]",
 )
 @option(
     "--sample",

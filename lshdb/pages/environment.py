@@ -142,6 +142,8 @@ def make_environment(*folders: Path) -> Environment:
         "parts": text_parts,
         "unseen": unseen_in,
         "day": day,
+        "days": days,
+        "short_day": short_day,
         "json": as_json,
     }
     return environment
@@ -252,6 +254,24 @@ def day(value: str) -> str:
     return f"{int(match[3])} {_MONTHS[int(match[2]) - 1]} {match[1]}"
 
 
+def days(names: Sequence[str]) -> str:
+    """Return the first and the last of some dates, or names, as ``1–7 Nov 2026``."""
+    first, last = day(names[0]), day(names[-1])
+    if first == last:
+        return first
+    begin, end = first.split(" "), last.split(" ")
+    if first != names[0] and last != names[-1]:
+        while len(begin) > 1 and begin[-1] == end[len(begin) - 1]:
+            begin.pop()
+    return "–".join([begin[0], last]) if len(begin) == 1 else f"{' '.join(begin)} – {last}"
+
+
+def short_day(value: str) -> str:
+    """Return a date as ``1 Nov``; anything else as it is."""
+    shown = day(value)
+    return shown if shown == value else shown.rpartition(" ")[0]
+
+
 def moment(value: str | datetime) -> str:
     """Return a stored time (UTC) to the minute."""
     return str(value)[:16].replace("T", " ")
@@ -263,7 +283,7 @@ _UNSEEN = re.compile(
     "\U0001fffe\U0001ffff\U000e0000-\U000e0fff\U0010fffe\U0010ffff]"
 )
 _MARKED = re.compile(
-    "(\xad)?(\x85)|(" + _UNSEEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f") + ")"
+    "(\xad)? *(\x85)|(" + _UNSEEN.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f") + ")"
 )
 
 SOFT_BREAK = "\x85"

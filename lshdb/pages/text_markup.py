@@ -207,8 +207,8 @@ def _compared(
 def _flowing(text: str) -> str:
     """Return a text with soft line breaks, as long as before.
 
-    A line break is soft if the line before it is nearly as long as the longest, the next one begins
-    with a character that is no blank, and nothing looks like code.
+    A line break is soft if the line before it is nearly as long as the longest, or the next one
+    goes on with a small letter, and nothing looks like code.
     """
     lines = text.split("\n")
     full = 0.6 * max(len(line) for line in lines)
@@ -216,7 +216,8 @@ def _flowing(text: str) -> str:
         return text
     parts = [lines[0]]
     for line, following in itertools.pairwise(lines):
-        is_soft = len(line) >= full and following[:1].strip() and following[0] not in "-*•|>"
+        is_full = len(line) >= full or (line.strip() and following[:1].islower())
+        is_soft = is_full and following[:1].strip() and following[0] not in "-*•|>"
         parts += [SOFT_BREAK if is_soft else "\n", following]
     return "".join(parts)
 
@@ -243,8 +244,8 @@ def _rows(diff: TextDiff, keep_folds: bool) -> tuple[list[DiffRow], tuple[str, s
             _join(right, [Piece(_SAME, folded[1][0])])
             if left or right:
                 rows.append(DiffRow(tuple(left), tuple(right)))
-            kept = [(Piece(_SAME, fold[1]),) if keep_folds else () for fold in folded if fold]
-            rows.append(DiffRow(kept[0], kept[1], _alike(folded[1][1])))
+            texts = [(Piece(_SAME, fold[1]),) if keep_folds else () for fold in folded if fold]
+            rows.append(DiffRow(texts[0], texts[1], _alike(folded[1][1])))
             left = _join([], [Piece(_SAME, folded[0][2].lstrip())])
             right = _join([], [Piece(_SAME, folded[1][2].lstrip())])
         elif kind in (_DEL, _MOVED_FROM):

@@ -1,22 +1,34 @@
-"""Cards of clusters for a page: members side by side, and why they belong together.
+"""Cards of clusters for a page: their first words, members, and what ``dedup`` would decide.
 
 Documents, stored pairs, texts and signature rows of some clusters are looked up together. Of a
-large cluster, the first ``LOOKED_UP`` members count for its dates and sources, and the first
-``COMPARED`` are shown with their texts.
+large cluster, the first ``LOOKED_UP`` members count for its nights and sources. They stand in the
+order of the decision: each kept document, and under it those that it stands for. The first
+``COMPARED`` are compared with the member that they are nearest to.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from lshdb.groups.deduplication import Decisions
 from lshdb.groups.listing import Cluster
-from lshdb.pages.text_markup import ShownText, show_difference, unchanged_text
+from lshdb.pages import RangeBar, heats, range_bar
+from lshdb.pages.text_markup import (
+    ShownText,
+    SideBySide,
+    first_words,
+    side_by_side,
+    unchanged_text,
+)
+from lshdb.report.repeats import Nights
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -27,6 +39,9 @@ TOGETHER = 64
 LOOKED_UP = 1_000
 COMPARED = 6
 _LISTED = 100
+_LEAD = 160
+"""Characters of a text's first words."""
+_SOURCES = 4
 _LINE = re.compile(r":\d+\Z")
 """The number of a line or record at the end of a source."""
 
@@ -37,17 +52,23 @@ class Member:
 
     Attributes
     ----------
-    key, source, added_at : str
-        As the index stores them.
+    key, source, added_at, night : str
+        As the index stores them; ``night`` is the name of its add.
     n_chars : int
         Length of the whole text.
+    kept_key : str
+        The document that ``dedup`` keeps instead; empty if it keeps this one.
     text : ShownText or None
-        Its text, with the differences from ``compared_with``; None if texts are not stored.
+        The text of the first member; None for others, and if texts are not stored.
+    sides : SideBySide or None
+        The texts of ``compared_with`` and of this member, if they are compared here.
     compared_with : str
-        The key of the first member if both are a stored pair, else of the most similar member; of
-        the first if no stored pair is known. Empty for the first member itself.
+        The key of the most similar member among the stored pairs; the first member's if no stored
+        pair is known; empty for the first member itself.
     similarity : float or None
         To ``compared_with``; None where no stored pair is known.
+    portion : float
+        Where this similarity lies between the threshold, 0, and the best, 1.
     is_copy : bool
         Whether both have one content.
     bands : tuple of int
@@ -57,10 +78,14 @@ class Member:
     key: str
     source: str
     added_at: str
+    night: str
     n_chars: int
+    kept_key: str
     text: ShownText | None
+    sides: SideBySide | None
     compared_with: str
     similarity: float | None
+    portion: float
     is_copy: bool
     bands: tuple[int, ...]
 
@@ -75,32 +100,45 @@ class ShownCluster:
         From 1, the largest first.
     label : str
         Key of the oldest member.
+    lead : str
+        The first words of its text; empty if texts are not stored.
     size : int
         Number of all members.
-    low, high : float or None
-        Similarities of its stored pairs, or distances; None if there are too many members.
+    spread : RangeBar or None
+        Similarities of its stored pairs, or distances; None if none is known.
     first, last : str
         When the first and the last of its members were added.
+    nights : tuple of str
+        The names of the first and the last add of its members, once if they are the same.
+    heats : list of int
+        How many of its members came on each night, from 0 to 5.
     sources : tuple of str
         The files of its members, without line numbers.
-    members : tuple of Member
-        Those shown with texts, the oldest first.
-    more : tuple of str
-        Keys of further members.
+    chips : tuple of (str, int)
+        Short names of the most frequent sources, and their members.
+    n_looked_up, n_dropped : int
+        Members that were looked up, and those of them that ``dedup`` would drop.
+    compared, listed : tuple of Member
+        Members that are compared, and further ones, in the order of the decision.
     n_more : int
-        Further members without a key here.
+        Further members that are not shown.
     """
 
     number: int
     label: str
+    lead: str
     size: int
-    low: float | None
-    high: float | None
+    spread: RangeBar | None
     first: str
     last: str
+    nights: tuple[str, ...]
+    heats: list[int]
     sources: tuple[str, ...]
-    members: tuple[Member, ...]
-    more: tuple[str, ...]
+    chips: tuple[tuple[str, int], ...]
+    n_looked_up: int
+    n_dropped: int
+    compared: tuple[Member, ...]
+    listed: tuple[Member, ...]
     n_more: int
 
 
@@ -110,6 +148,8 @@ def show_clusters(
     clusters: Iterable[Cluster],
     *,
     level: float,
+    decided: Decisions,
+    nights: Nights,
     compared: int = COMPARED,
 ) -> Iterator[ShownCluster]:
     """Yield the card of each cluster, in batches that share their look-ups.
@@ -124,12 +164,18 @@ def show_clusters(
         In the order of the page.
     level : float
         Similarity, or minus the distance, from which a stored pair counts.
+    decided : Decisions
+        What ``dedup`` would drop.
+    nights : Nights
+        The adds of the index.
     compared : int
-        Members that are shown with their texts.
+        Members that are compared.
     """
     numbered = enumerate(clusters, start=1)
     while batch := list(itertools.islice(numbered, TOGETHER)):
-        lookup = _Lookup(snapshot, family, [cluster for _, cluster in batch], level, compared)
+        lookup = _Lookup(
+            snapshot, family, [cluster for _, cluster in batch], level, decided, nights, compared
+        )
         for number, cluster in batch:
             yield lookup.show(number, cluster)
 
@@ -143,19 +189,38 @@ class _Lookup:
         family: Family,
         clusters: list[Cluster],
         level: float,
+        decided: Decisions,
+        nights: Nights,
         compared: int,
     ) -> None:
-        self._params, self._compared = family.params, compared
+        self._params, self._level, self._nights = family.params, level, nights
+        self._compared = compared
         keys = [key for cluster in clusters for key in cluster.keys[:LOOKED_UP]]
         self._documents = snapshot.documents_of_keys(keys)
         self._edges = self._edges_of(snapshot, level)
-        self._why = self._reasons(snapshot, clusters)
-        shown = [key for cluster in clusters for key in cluster.keys[:compared]]
-        neighbour_keys = [neighbours for neighbours, _, _ in self._why.values()]
-        doc_ids = {self._documents[key].doc_id for key in (*shown, *neighbour_keys)}
+        self._kept = self._decisions(snapshot, decided)
+        self._nearest = self._neighbours(clusters)
+        self._order = {cluster.label: self._ordered(cluster) for cluster in clusters}
+        shown = [key for order in self._order.values() for key in order[:compared]]
+        self._bands = self._agreeing(snapshot, shown)
+        shown += [self._nearest[key][0] for key in shown if key in self._nearest]
+        doc_ids = {self._documents[key].doc_id for key in shown}
         self._bodies: dict[int, Any] = (
             dict(snapshot.bodies_of_documents(sorted(doc_ids))) if self._params.keeps_texts else {}
         )
+
+    def _decisions(self, snapshot: Snapshot, decided: Decisions) -> dict[str, str]:
+        """Return the key that is kept instead of each document that is dropped."""
+        doc_ids = np.array(
+            sorted(document.doc_id for document in self._documents.values()), np.int64
+        )
+        dropped = doc_ids[decided.dropped(doc_ids)]
+        instead = decided.kept[np.searchsorted(decided.doc_ids, dropped)]
+        keys = snapshot.keys_of(np.unique(np.concatenate([dropped, instead])))
+        return {
+            keys[drop]: keys[keep]
+            for drop, keep in zip(dropped.tolist(), instead.tolist(), strict=True)
+        }
 
     def _edges_of(self, snapshot: Snapshot, level: float) -> dict[int, dict[int, float]]:
         """Return the levels of stored pairs among the documents, by both signatures."""
@@ -172,40 +237,50 @@ class _Lookup:
                     levels[left][right] = levels[right][left] = similarity
         return levels
 
-    def _reasons(
-        self, snapshot: Snapshot, clusters: list[Cluster]
-    ) -> dict[str, tuple[str, float, tuple[int, ...]]]:
-        """Return for each shown member its nearest document, the level, and the bands."""
-        why: list[tuple[str, str, int, int, float]] = []
+    def _neighbours(self, clusters: list[Cluster]) -> dict[str, tuple[str, float]]:
+        """Return the nearest member of each document, and the level of the pair."""
+        nearest: dict[str, tuple[str, float]] = {}
         for cluster in clusters:
-            first = self._signature(cluster.keys[0])
             names: dict[int, str] = {}
             for key in cluster.keys[:LOOKED_UP]:
-                names.setdefault(self._signature(key), key)
-            for key in cluster.keys[1 : self._compared]:
                 own = self._signature(key)
-                if names[own] != key:  # a copy of a member before it
-                    why.append((key, names[own], own, own, self._params.curve.best))
-                    continue
-                near = {
-                    signature_id: edge_level
-                    for signature_id, edge_level in self._edges[own].items()
-                    if signature_id in names
-                }
+                if own in names:  # a copy of a member before it
+                    nearest[key] = names[own], self._params.curve.best
+                names.setdefault(own, key)
+            for own, key in names.items():
+                near = [
+                    (level, -neighbour)
+                    for neighbour, level in self._edges[own].items()
+                    if neighbour in names
+                ]
                 if near:
-                    nearest = (
-                        first
-                        if first in near
-                        else max(near, key=lambda signature_id: (near[signature_id], -signature_id))
-                    )
-                    why.append((key, names[nearest], own, nearest, near[nearest]))
-        sides = np.array([reason[2:4] for reason in why], dtype=np.int64).reshape(-1, 2).T
-        bands = agreeing_bands(snapshot, self._params, *np.ascontiguousarray(sides))
+                    level, negative = max(near)
+                    nearest[key] = names[-negative], level
+        return nearest
+
+    def _ordered(self, cluster: Cluster) -> list[str]:
+        """Return members as dedup decides: each kept one, and under it those it stands for."""
+        groups: dict[str, list[str]] = {}
+        for key in cluster.keys[:LOOKED_UP]:
+            groups.setdefault(self._kept.get(key, key), []).append(key)
+        order: list[str] = []
+        for first, keys in groups.items():
+            dropped = [key for key in keys if key != first]
+            dropped.sort(key=lambda key: -self._nearest[key][1] if key in self._nearest else 0.0)
+            order += [first] * (first in keys) + dropped
+        return order
+
+    def _agreeing(self, snapshot: Snapshot, keys: list[str]) -> dict[str, tuple[int, ...]]:
+        """Return the bands in which each of these members and its nearest one agree."""
+        keys = [key for key in keys if key in self._nearest]
+        sides = [(self._signature(key), self._signature(self._nearest[key][0])) for key in keys]
+        left, right = np.array(sides, dtype=np.int64).reshape(-1, 2).T
+        bands = agreeing_bands(
+            snapshot, self._params, np.ascontiguousarray(left), np.ascontiguousarray(right)
+        )
         return {
-            key: (neighbour, level, () if first_id == second_id else agreeing)
-            for (key, neighbour, first_id, second_id, level), agreeing in zip(
-                why, bands, strict=True
-            )
+            key: () if own == neighbour else agreeing
+            for key, (own, neighbour), agreeing in zip(keys, sides, bands, strict=True)
         }
 
     def _signature(self, key: str) -> int:
@@ -221,53 +296,70 @@ class _Lookup:
         ]
         if len(ids) < len(documents):
             levels.append(self._params.curve.best)
-        ends = (
-            [self._params.curve.value(end) for end in (min(levels), max(levels))] if levels else []
+        value = self._params.curve.value
+        batches = [document.batch_id for document in documents]
+        counts = Counter(
+            _LINE.sub("", document.source) for document in documents if document.source
         )
-        dates = [document.added_at for document in documents]
-        shown = cluster.keys[: self._compared]
-        more = cluster.keys[self._compared : self._compared + _LISTED]
+        order = self._order[cluster.label]
+        body = self._bodies.get(documents[0].doc_id)
+        listed = order[self._compared : self._compared + _LISTED]
         return ShownCluster(
             number=number,
             label=cluster.label,
+            lead="" if body is None else first_words(body, _LEAD),
             size=len(cluster.keys),
-            low=min(ends) if ends else None,
-            high=max(ends) if ends else None,
-            first=min(dates),
-            last=max(dates),
-            sources=tuple(
-                sorted(
-                    {_LINE.sub("", document.source) for document in documents if document.source}
-                )
+            spread=range_bar(
+                [value(level) for level in levels],
+                threshold=value(self._level), best=value(self._params.curve.best),
+            ) if levels else None,
+            first=min(document.added_at for document in documents),
+            last=max(document.added_at for document in documents),
+            nights=tuple(
+                dict.fromkeys(self._nights.name_of(batch) for batch in (min(batches), max(batches)))
             ),
-            members=tuple(self._members(shown)),
-            more=more,
-            n_more=len(cluster.keys) - len(shown) - len(more),
+            heats=heats(self._nights.counts(batches)),
+            sources=tuple(sorted(counts)),
+            chips=tuple(
+                (PurePath(name).name.partition(".")[0] or name, count)
+                for name, count in counts.most_common(_SOURCES)
+            ),
+            n_looked_up=len(documents),
+            n_dropped=sum(key in self._kept for key in order),
+            compared=tuple(
+                self._member(key, cluster, is_compared=True) for key in order[: self._compared]
+            ),
+            listed=tuple(self._member(key, cluster, is_compared=False) for key in listed),
+            n_more=len(cluster.keys) - min(len(order), self._compared) - len(listed),
+        )  # fmt: skip
+
+    def _member(self, key: str, cluster: Cluster, *, is_compared: bool) -> Member:
+        document, is_first = self._documents[key], key == cluster.keys[0]
+        neighbour, level = (
+            ("", None) if is_first else self._nearest.get(key, (cluster.keys[0], None))
         )
-
-    def _members(self, keys: tuple[str, ...]) -> Iterator[Member]:
-        for key in keys:
-            document = self._documents[key]
-            neighbour, level, bands = self._why.get(key, (keys[0], None, ()))
-            is_first = key == keys[0]
-            yield Member(
-                key=key,
-                source=document.source,
-                added_at=document.added_at,
-                n_chars=document.n_chars,
-                text=self._text(key, None if is_first else neighbour),
-                compared_with="" if is_first else neighbour,
-                similarity=None if level is None else self._params.curve.value(level),
-                is_copy=level is not None and self._signature(neighbour) == self._signature(key),
-                bands=bands,
-            )
-
-    def _text(self, key: str, neighbour: str | None) -> ShownText | None:
-        """Return a text, with its differences from a neighbour's marked if there is one."""
-        body = self._bodies.get(self._documents[key].doc_id)
-        if body is None or neighbour is None:
-            return None if body is None else unchanged_text(body)
-        compared = self._bodies.get(self._documents[neighbour].doc_id)
-        if compared is None:
-            return None
-        return show_difference(compared, body, steps=self._params.normalisation)
+        is_copy = level is not None and self._signature(neighbour) == self._signature(key)
+        body, best = self._bodies.get(document.doc_id), self._params.curve.best
+        sides = None
+        if is_compared and neighbour and not is_copy and body is not None:
+            near_body = self._bodies.get(self._documents[neighbour].doc_id)
+            if near_body is not None:
+                sides = side_by_side(near_body, body, steps=self._params.normalisation)
+        return Member(
+            key=key,
+            source=document.source,
+            added_at=document.added_at,
+            night=self._nights.name_of(document.batch_id),
+            n_chars=document.n_chars,
+            kept_key=self._kept.get(key, ""),
+            text=unchanged_text(body) if is_first and body is not None else None,
+            sides=sides,
+            compared_with=neighbour,
+            similarity=None if level is None else self._params.curve.value(level),
+            portion=(
+                0.0 if level is None or best == self._level
+                else (level - self._level) / (best - self._level)
+            ),
+            is_copy=is_copy,
+            bands=self._bands.get(key, ()),
+        )  # fmt: skip

@@ -25,6 +25,7 @@ _MEMBERS = 24
 """Members whose shingles are compared."""
 _KEYS = 5
 _SHINGLES = 12
+_WORDS = 30
 _LONGEST = 200_000
 """Characters of a text that is shingled for this."""
 
@@ -43,6 +44,8 @@ class HotBucket:
         Some of them.
     keys : tuple of str
         Documents of the first of these.
+    words : str
+        The shingles that all of the ``compared`` members share, joined where they overlap.
     shingles : tuple of (str, int) or None
         Shingles, and how many of the ``compared`` members have each, most first; None where texts
         are not stored.
@@ -54,6 +57,7 @@ class HotBucket:
     size: int
     signature_ids: tuple[int, ...]
     keys: tuple[str, ...]
+    words: str
     shingles: tuple[tuple[str, int], ...] | None
     compared: int
 
@@ -136,7 +140,7 @@ def _looked_into(
         documents[signature_id][0][1] for signature_id in ids[:_KEYS] if signature_id in documents
     )
     if not params.keeps_texts:
-        return HotBucket(band, size, tuple(ids), keys, None, 0)
+        return HotBucket(band, size, tuple(ids), keys, "", None, 0)
     shared: Counter[str] = Counter()
     compared = 0
     of_documents = {signature_id: rows for signature_id, rows in documents.items() if rows}
@@ -146,8 +150,23 @@ def _looked_into(
         if elements is not None:
             compared += 1
             shared.update(dict.fromkeys(elements, 1))
+    words = _joined([name for name, count in shared.items() if count == compared])
     most = sorted(
         ((name, count) for name, count in shared.items() if 2 * count > compared),
         key=lambda item: -item[1],
     )
-    return HotBucket(band, size, tuple(ids), keys, tuple(most[:_SHINGLES]), compared)
+    return HotBucket(band, size, tuple(ids), keys, words, tuple(most[:_SHINGLES]), compared)
+
+
+def _joined(shingles: list[str]) -> str:
+    """Join shingles in the order of a text, those that overlap into one run of words."""
+    runs: list[list[str]] = []
+    for shingle in shingles:
+        words = shingle.split(" ")
+        if runs and len(words) > 1 and runs[-1][1 - len(words) :] == words[:-1]:
+            runs[-1].append(words[-1])
+        else:
+            runs.append(words)
+        if sum(map(len, runs)) > _WORDS:
+            break
+    return " … ".join(" ".join(run) for run in runs)

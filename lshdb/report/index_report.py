@@ -1,7 +1,7 @@
 """One snapshot of an index -> a report: the questions, their order, and the pages.
 
-Clusters come last in a file, and are rendered one at a time until ``FILE_BYTES`` are written: more
-than that no browser takes well. A folder has all of them, on pages of some hundred clusters or a
+Clusters are rendered one at a time until ``FILE_BYTES`` are written: more than that no browser
+takes well. A folder has all of them, on pages of some hundred clusters or a
 mebibyte each.
 """
 
@@ -13,9 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lshdb import __version__
 from lshdb.arguments import check_flag, check_key, check_whole
 from lshdb.errors import KeyNotFoundError, ReadOnlyError
+from lshdb.groups.deduplication import Decisions, decide
 from lshdb.groups.listing import Cluster, find_clusters
 from lshdb.groups.update import edges_down_to, ready_edges
 from lshdb.maintain.stats import IndexStats, stats_of
@@ -29,11 +32,12 @@ from lshdb.pages import (
     make_environment,
     s_curve_chart,
 )
+from lshdb.pages.environment import day
 from lshdb.pages.text_markup import SideBySide, side_by_side
 from lshdb.params.s_curve import s_curve
 from lshdb.report.cluster_cards import COMPARED, ShownCluster, show_clusters
 from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
-from lshdb.report.repeats import Add, Repeats, adds_of, repeats_of
+from lshdb.report.repeats import Add, Drops, Nights, Repeats, adds_of, drops_of, repeats_of
 from lshdb.report.report_files import (
     check_place,
     makes_folder,
@@ -41,7 +45,7 @@ from lshdb.report.report_files import (
     written_file,
     written_folder,
 )
-from lshdb.report.spread import NearPair, Spread, first_documents, spread_of
+from lshdb.report.spread import Spread, first_documents, spread_of
 from lshdb.search.measured_recall import MeasuredRecall, recall_of
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, choose_method
@@ -61,10 +65,18 @@ FILE_BYTES = 8 * 2**20
 """Bytes of a page after which it has no further cluster."""
 PAGE_BYTES = 2**20
 PAGE_CLUSTERS = 200
-_PAIRS = 200
+_PAIRS = 20
 _PAIR_CHARACTERS = 1_500_000
 """Characters of the texts of pairs after which there is no further pair."""
 _ADDS = 200
+_SECTIONS = (
+    ("clusters-section", "Clusters"),
+    ("nights", "Repeats"),
+    ("near", "Near the threshold"),
+    ("quality", "Quality"),
+    ("buckets", "Buckets"),
+    ("contents", "Index"),
+)
 _SAMPLE = 500
 _SAMPLED_CHARACTERS = 200_000_000
 """Characters of all texts up to which recall is measured if nobody asks."""
@@ -118,10 +130,11 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPair:
-    """A pair near the threshold with both texts."""
+    """A pair near the threshold with both texts; its place in the range from 0 to 1."""
 
     key1: str
     key2: str
+    place: float
     value: float
     is_within: bool
     bands: tuple[int, ...]
@@ -146,6 +159,11 @@ class Findings:
     measured: MeasuredRecall | None
     measured_why_not: str
     state: EdgeState | None
+    n_clusters: int
+    n_clustered: int
+    n_since: int | None
+    n_dropped: int
+    drops: Drops | None
     clusters_why_not: str
     spread: Spread | None
     spread_chart: Any
@@ -236,6 +254,14 @@ class _Report:
         self._since = first_new_batch(snapshot, options.since)
         self._workers = choose_workers(None)
         self._state = None if why_not else edges_down_to(store, snapshot, level)
+        self._adds = adds_of(snapshot.batches())
+        self._nights = Nights(self._adds)
+        nothing = np.empty(0, np.int64)
+        self._decided = Decisions(nothing, nothing, np.empty(0))
+        self._totals = (0, 0)
+        if self._state is not None:
+            self._decided = decide(snapshot, family, self._state, threshold=level, keep="first")
+            self._totals = self._count(None)
         self._assets = inline_assets(_SCRIPT)
         self._made_at = timestamp()
 
@@ -253,9 +279,20 @@ class _Report:
         if self._options.cluster is not None:
             clusters, compared = [self._only(clusters, self._options.cluster)], _COMPARED_ALONE
         shown = show_clusters(
-            self._snapshot, self._family, clusters, level=self._level, compared=compared
-        )
+            self._snapshot, self._family, clusters, level=self._level, decided=self._decided,
+            nights=self._nights, compared=compared,
+        )  # fmt: skip
         return _ShownClusters(shown)
+
+    def _count(self, since: int | None) -> tuple[int, int]:
+        """Return the numbers of clusters and of documents in them, without looking them up."""
+        sizes = [
+            len(cluster.keys)
+            for cluster in find_clusters(
+                self._snapshot, threshold=self._level, linkage="component", min_size=2, since=since
+            )
+        ]
+        return len(sizes), sum(sizes)
 
     def _only(self, clusters: Iterable[Cluster], key: str) -> Cluster:
         """Return the cluster of a document.
@@ -281,7 +318,9 @@ class _Report:
         """Ask for everything but the clusters."""
         snapshot, params, options = self._snapshot, self._params, self._options
         is_whole = options.cluster is None
-        adds = adds_of(snapshot.batches())
+        adds, spread_chart = self._adds, None
+        drops: Drops | None = None
+        n_since = None
         spread = buckets = repeats = measured = None
         measured_why_not = ""
         pairs: list[ShownPair] = []
@@ -293,10 +332,14 @@ class _Report:
                     snapshot, self._family, level=self._level, method=method, since=self._since,
                     most=_MAX_BUCKET, nearest=options.limit or _PAIRS, workers=self._workers,
                 )  # fmt: skip
-                pairs = self._shown_pairs(spread.nearest)
+                pairs = self._shown_pairs(spread)
+                spread_chart = _spread_chart(spread, params.threshold)
             buckets = bucket_sizes(snapshot, self._family)
             if self._state is not None:
                 repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)
+                drops = drops_of(snapshot, self._nights, self._decided.doc_ids, self._decided.kept)
+        if self._state is not None and self._since is not None:
+            n_since, _ = self._count(self._since)
         return Findings(
             stats=stats_of(
                 self._store, snapshot, self._family, max_bucket=None, count=True
@@ -311,9 +354,14 @@ class _Report:
             measured=measured,
             measured_why_not=measured_why_not,
             state=self._state,
+            n_clusters=self._totals[0],
+            n_clustered=self._totals[1],
+            n_since=n_since,
+            n_dropped=len(self._decided.doc_ids),
+            drops=drops,
             clusters_why_not=self._why_not,
             spread=spread,
-            spread_chart=None if spread is None else _spread_chart(spread, params.threshold),
+            spread_chart=spread_chart,
             pairs=pairs,
             buckets=buckets,
             caps=[] if buckets is None else self._caps(buckets.largest),
@@ -347,21 +395,24 @@ class _Report:
             if cap < largest
         ]
 
-    def _shown_pairs(self, nearest: Iterable[NearPair]) -> list[ShownPair]:
+    def _shown_pairs(self, spread: Spread) -> list[ShownPair]:
         """Look up documents and texts of pairs; pass over pairs without documents."""
-        nearest = list(nearest)
+        low, high = spread.near_ends
         ids = [
-            signature_id for pair in nearest for signature_id in (pair.signature1, pair.signature2)
+            signature_id
+            for pair in spread.nearest
+            for signature_id in (pair.signature1, pair.signature2)
         ]
         documents = first_documents(self._snapshot, ids)
         shown: list[ShownPair] = []
         room = _PAIR_CHARACTERS
-        for pair in nearest:
+        for pair in spread.nearest:
             if room < 0:
                 break
             document1, document2 = documents.get(pair.signature1), documents.get(pair.signature2)
             if document1 is None or document2 is None:
                 continue
+            value = self._params.curve.value(pair.level)
             bodies: dict[int, Any] = {}
             if self._params.keeps_texts:
                 stored_bodies = dict(
@@ -372,7 +423,8 @@ class _Report:
                 ShownPair(
                     key1=document1[1],
                     key2=document2[1],
-                    value=self._params.curve.value(pair.level),
+                    place=(value - low) / (high - low),
+                    value=value,
                     is_within=pair.level >= self._level,
                     bands=pair.bands,
                     sides=side_by_side(*bodies.values(), steps=self._params.normalisation)
@@ -410,7 +462,7 @@ class _Report:
         template = self._environment.get_template("report.html")
         with written_file(path, overwrite=self._options.overwrite) as file:
             for part in _encoded(
-                template, page=self._page(), it=findings, clusters=told(), counts=counts,
+                template, page=self._page(findings), it=findings, clusters=told(), counts=counts,
                 pages=None, is_folder=False,
             ):  # fmt: skip
                 file.write(part)
@@ -431,7 +483,7 @@ class _Report:
                 parts = on_page.counting(
                     _encoded(
                         template,
-                        page=self._page(number),
+                        page=self._page(findings, number),
                         it=findings,
                         clusters=on_page.clusters(),
                         number=number,
@@ -443,9 +495,9 @@ class _Report:
                 pages.append({"name": name, **on_page.said()})
             left = self._left(counted, findings)
             parts = _encoded(
-                self._environment.get_template("report.html"), page=self._page(), it=findings,
-                clusters=(), counts={"shown": counted.count, "left": left}, pages=pages,
-                is_folder=True,
+                self._environment.get_template("report.html"), page=self._page(findings),
+                it=findings, clusters=(), counts={"shown": counted.count, "left": left},
+                pages=pages, is_folder=True,
             )  # fmt: skip
             n_bytes += write_page(folder, "index.html", parts)
         return ReportResult(Path(path, "index.html"), len(pages) + 1, n_bytes, counted.count, left)
@@ -454,25 +506,29 @@ class _Report:
         """Return how many clusters are not shown, by counting the rest without looking them up."""
         if self._options.cluster is not None or not counted.has_more():
             return 0
-        if self._since is None and self._state is not None and self._state.threshold == self._level:
-            return max(1, (findings.stats.clusters or 0) - counted.count)
-        clusters = find_clusters(
-            self._snapshot, threshold=self._level, linkage="component", min_size=2,
-            since=self._since,
-        )  # fmt: skip
-        return sum(1 for _ in clusters) - counted.count
+        n_clusters = findings.n_clusters if findings.n_since is None else findings.n_since
+        return n_clusters - counted.count
 
-    def _page(self, number: int = 0) -> Page:
+    def _page(self, findings: Findings, number: int = 0) -> Page:
         name = self._store.path.name
-        links: tuple[Link, ...] = ()
-        if number:
-            links = (Link("Report", "index.html"),)
+        shown = {
+            "nights": findings.repeats, "near": findings.spread, "quality": findings.curve,
+            "buckets": findings.buckets,
+        }  # fmt: skip
+        target = "index.html#" if number else "#"
         return Page(
             title=f"Clusters of {name}, page {number}" if number else f"Report on {name}",
-            subtitle=f"{self._made_at[:16]} UTC",
+            name=name,
+            note=f"Report, {day(self._made_at)}",
+            heading=f"Clusters, page {number}" if number else _result(findings),
             assets=self._assets,
-            links=links,
-            footer=f"Made by lshdb {__version__}. This page asks nothing of any server.",
+            links=tuple(
+                Link(title, target + section, section == "clusters-section")
+                for section, title in _SECTIONS
+                if shown.get(section, True)
+            ),
+            footer=f"Made at {self._made_at[:16]} UTC by lshdb {__version__}. "
+            "This page asks nothing of any server.",
         )
 
 
@@ -497,8 +553,9 @@ class _OnPage:
                 return
             self.sizes.append(cluster.size)
             self.labels = [*self.labels[:1], cluster.label]
-            self.ends += [end for end in (cluster.low, cluster.high) if end is not None]
-            self.ends = [min(self.ends), max(self.ends)] if self.ends else []
+            if cluster.spread is not None:
+                self.ends += [cluster.spread.low, cluster.spread.high]
+                self.ends = [min(self.ends), max(self.ends)]
             yield cluster
 
     def counting(self, parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -520,6 +577,23 @@ class _OnPage:
             "high": self.ends[-1] if self.ends else None,
             "first": self.labels[0], "last": self.labels[-1],
         }  # fmt: skip
+
+
+def _result(findings: Findings) -> str:
+    """Say what is duplicated, and what should go."""
+    n_documents, n_clusters = findings.stats.documents, findings.n_clusters
+    if findings.cluster is not None:
+        return f"The cluster of {findings.cluster}"
+    if findings.state is None:
+        return f"The index holds {n_documents:,} documents"
+    if not n_clusters:
+        return "No two documents are near-duplicates"
+    dropped = findings.n_dropped
+    clusters = "1 cluster" if n_clusters == 1 else f"{n_clusters:,} clusters"
+    return (
+        f"{findings.n_clustered:,} of {n_documents:,} documents are in {clusters}; dedup would "
+        f"drop {dropped:,} and keep {n_documents - dropped:,}."
+    )
 
 
 def _encoded(template: Template, **values: Any) -> Iterator[bytes]:

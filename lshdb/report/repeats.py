@@ -1,6 +1,6 @@
-"""Count near-duplicate pairs of documents by the adds, or nights, that brought them.
+"""Count near-duplicates by the adds, or nights, that brought them: pairs, and dropped documents.
 
-Counted from the stored pairs and from copies, so the sum is that of all verified pairs of
+Pairs are counted from the stored pairs and from copies, so the sum is that of all verified pairs of
 documents. Memory grows with the documents in clusters, by some thirty bytes each.
 """
 
@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.pages import heats
 from lshdb.storage.tables.records import StoredBatch
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Add", "Repeats", "adds_of", "repeats_of"]
+__all__ = ["Add", "Drops", "Nights", "Repeats", "adds_of", "drops_of", "repeats_of"]
 
 _SHOWN = 60
+_NIGHTS = 14
+"""Nights of a drawing; the oldest share the first place if there are more."""
 
 Ids = NDArray[np.int64]
 
@@ -77,6 +80,92 @@ class Repeats:
     n_rows: int
     pairs: int
     copies: int
+
+
+class Nights:
+    """The adds of an index, in few enough places for a drawing."""
+
+    def __init__(self, adds: Sequence[Add]) -> None:
+        self._names = {batch: add.name for add in adds for batch in add.batches}
+        n_first = max(1, len(adds) - _NIGHTS + 1)
+        self.groups = [adds[:n_first], *([add] for add in adds[n_first:])] if adds else []
+        self._places = {
+            batch: place
+            for place, group in enumerate(self.groups)
+            for add in group
+            for batch in add.batches
+        }
+        self.names = [group[-1].name for group in self.groups]
+        if len(self.groups) and len(self.groups[0]) > 1:
+            self.names[0] = "before"
+
+    def name_of(self, batch: int) -> str:
+        """Return the name of the add of a batch."""
+        return self._names.get(batch, f"batch {batch}")
+
+    def counts(self, batches: Iterable[int]) -> list[int]:
+        """Return how many of the batches are in each place."""
+        counts = [0] * len(self.groups)
+        for batch in batches:
+            if batch in self._places:
+                counts[self._places[batch]] += 1
+        return counts
+
+    def places(self, batches: Iterable[int]) -> Ids:
+        """Return the place of each batch."""
+        return np.array([self._places[batch] for batch in batches], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """The documents that ``dedup`` drops, by the nights of both documents.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the nights, the oldest first.
+    rows : list of (list of int, list of int, int, float)
+        For each night: how many of its documents repeat one of each night; the same from 0 to 5;
+        their sum; and their share of the documents that came in.
+    added : list of int
+        How many came in.
+    total, most, most_night : int, int, str
+        All of them; the most that repeat one night, and its name.
+    """
+
+    names: list[str]
+    rows: list[tuple[list[int], list[int], int, float]]
+    added: list[int]
+    total: int
+    most: int
+    most_night: str
+
+
+def drops_of(snapshot: Snapshot, nights: Nights, doc_ids: Ids, instead: Ids) -> Drops:
+    """Count dropped documents by their night, and by that of the document kept instead."""
+    size = len(nights.groups)
+    batches = [
+        dict(zip(ids.tolist(), snapshot.values_of(ids, "batch_id"), strict=True))
+        for ids in (doc_ids, np.unique(instead))
+    ]
+    own = nights.places(int(str(batches[0][doc_id])) for doc_id in doc_ids.tolist())
+    repeated = nights.places(int(str(batches[1][doc_id])) for doc_id in instead.tolist())
+    table = np.bincount(own * size + repeated, minlength=size * size).reshape(size, size)
+    highest = int(table.max()) if size else 0
+    added = [sum(add.added + add.replaced for add in group) for group in nights.groups]
+    columns = table.sum(axis=0).tolist()
+    most = max(range(size), key=columns.__getitem__, default=0)
+    return Drops(
+        names=nights.names,
+        rows=[
+            (row, heats(row, highest), sum(row), sum(row) / max(1, n_added))
+            for row, n_added in zip(table.tolist(), added, strict=True)
+        ],
+        added=added,
+        total=len(doc_ids),
+        most=columns[most] if size else 0,
+        most_night=nights.names[most] if size else "",
+    )
 
 
 def adds_of(batches: Iterable[StoredBatch]) -> list[Add]:

@@ -27,6 +27,8 @@ __all__ = ["NearPair", "Spread", "agreeing_bands", "spread_of"]
 
 MOST_PAIRS = 2_000_000
 _BINS = 20
+_NEAR = 0.1
+"""Similarity on either side of the threshold that is near it."""
 
 Ids = NDArray[np.int64]
 
@@ -72,7 +74,12 @@ class Spread:
     false, verified : int
         Their sums.
     nearest : tuple of NearPair
-        The nearest to the threshold first, half of them on either side if there are enough.
+        Pairs drawn evenly over the range near the threshold, the nearest to it first; from farther
+        away only if there are too few.
+    near_ends : tuple of (float, float)
+        That range, as similarities or distances.
+    near_counts : tuple of int
+        Candidates in twenty equal parts of it, in the order of the bins.
     method : str
         ``exact`` or ``signature``.
     is_whole : bool
@@ -85,6 +92,8 @@ class Spread:
     false: int
     verified: int
     nearest: tuple[NearPair, ...]
+    near_ends: tuple[float, float]
+    near_counts: tuple[int, ...]
     method: str
     is_whole: bool
     left_out: LeftOut
@@ -116,7 +125,7 @@ def spread_of(
     most : int, optional
         The largest bucket that is compared.
     nearest : int
-        Pairs nearest to the threshold to keep.
+        Pairs near the threshold to draw.
     workers : int
         Threads that compare.
     """
@@ -130,6 +139,8 @@ def spread_of(
     )  # fmt: skip
     counts = np.zeros((2, len(ends) - 1), dtype=np.int64)
     near_edges = Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    near_range = _near_range(params, level)
+    near_counts = np.zeros(_BINS, dtype=np.int64)
     n_seen, is_whole = 0, True
     for links in all_links:
         places = np.searchsorted(ends, links.similarities, side="right") - 1
@@ -137,7 +148,8 @@ def spread_of(
         is_verified = links.similarities >= level
         for row, chosen in enumerate((~is_verified, is_verified)):
             counts[row] += np.bincount(places[chosen], minlength=len(ends) - 1)
-        near_edges = _nearest(near_edges, links, level, nearest)
+        near_counts += np.histogram(links.similarities, bins=_BINS, range=near_range)[0]
+        near_edges = _nearest(near_edges, links, level, near_range, nearest)
         n_seen += len(links)
         if n_seen >= MOST_PAIRS:
             is_whole = False
@@ -159,7 +171,12 @@ def spread_of(
         bands,
     )
     near = tuple(NearPair(*values) for values in zip(*columns, strict=True))
-    return Spread(tuple(bins), false, verified, near, method, is_whole, left_out)
+    near_ends = sorted(map(params.curve.value, near_range))
+    return Spread(
+        tuple(bins), false, verified, near, (near_ends[0], near_ends[1]),
+        tuple(near_counts.tolist()[:: -1 if params.kind.is_distance else 1]),
+        method, is_whole, left_out,
+    )  # fmt: skip
 
 
 def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
@@ -173,22 +190,36 @@ def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
     return ends
 
 
-def _nearest(near_edges: Edges, links: Edges, level: float, most: int) -> Edges:
-    """Merge pairs; keep those nearest to the level, on either side, in order."""
+def _near_range(params: IndexParams, level: float) -> tuple[float, float]:
+    """Return the levels between which pairs are near the threshold."""
+    width = (0.2 * abs(level) or 1.0) if params.kind.is_distance else _NEAR
+    lowest = -np.inf if params.kind.is_distance else params.kind.lowest
+    return max(level - width, lowest), min(level + width, params.curve.best)
+
+
+def _nearest(
+    near_edges: Edges, links: Edges, level: float, ends: tuple[float, float], most: int
+) -> Edges:
+    """Merge pairs; keep those that are drawn, the nearest to the level first.
+
+    One of each of ``most`` equal parts of the range is drawn, then another of each, and so on.
+    Pairs beyond the range come last.
+    """
     left = np.concatenate([near_edges.left, links.left])
     right = np.concatenate([near_edges.right, links.right])
     levels = np.concatenate([near_edges.similarities, links.similarities])
-    # Many pairs have the same level; a draw keeps those of the first documents from being all.
     draw = (left * 0x9E3779B1 + right * 0x85EBCA77) & 0xFFFFFFFF
-    order = np.lexsort((right, left, draw, np.abs(levels - level)))
-    is_within = levels[order] >= level
-    ranks = np.where(is_within, np.cumsum(is_within), np.cumsum(~is_within))
-    n_within = int(is_within.sum())
-    half = most - most // 2
-    most_within = max(half, most - (len(order) - n_within))
-    most_beyond = most - min(n_within, most_within)
-    order = order[ranks <= np.where(is_within, most_within, most_beyond)]
-    return Edges(left[order], right[order], levels[order])
+    parts = np.floor((levels - ends[0]) / ((ends[1] - ends[0]) / most)).astype(np.int64)
+    is_beyond = (levels < ends[0]) | (levels > ends[1])
+    order = np.lexsort((right, left, draw, parts))
+    starts = np.flatnonzero(np.diff(parts[order], prepend=np.iinfo(np.int64).min))
+    ranks = np.empty(len(order), dtype=np.int64)
+    sizes = np.diff(np.append(starts, len(order)))
+    ranks[order] = np.arange(len(order)) - np.repeat(starts, sizes)
+    distances = np.abs(levels - level)
+    drawn = np.lexsort((draw, distances, np.where(is_beyond, 0, ranks), is_beyond))[:most]
+    drawn = drawn[np.lexsort((right[drawn], left[drawn], distances[drawn]))]
+    return Edges(left[drawn], right[drawn], levels[drawn])
 
 
 def agreeing_bands(

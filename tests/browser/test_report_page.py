@@ -74,7 +74,7 @@ def test_it_opens_without_an_error_or_a_request(open_page: Open, report: Path) -
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_axe_finds_nothing_serious(open_page: Open, report: Path, width: int, dark: bool) -> None:
     opened = open_page(report.with_name("small.html"), width=width, dark=dark)
-    for kind in (".pair", ".bucket", ".cluster", "details:not(.card)"):
+    for kind in (".bucket", ".cluster", ".member", ".more", ".button"):
         opened.page.locator(kind).first.evaluate("each => { each.open = true }")
     opened.require_accessible()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -90,6 +90,7 @@ def test_clusters_are_filtered_and_opened(open_page: Open, report: Path) -> None
     everything = visible.count()
     slides = page.locator(".cluster[data-sources*=slides]").count()
     assert 0 < slides < everything
+    page.click("#cluster-filter .button > summary")
     page.fill("#cluster-filter [name=source]", "slides")
     expect(visible).to_have_count(slides)
     page.fill("#cluster-filter [name=text]", "moved-1")
@@ -109,25 +110,72 @@ def test_clusters_are_filtered_and_opened(open_page: Open, report: Path) -> None
     opened.require_quiet()
 
 
-def test_marks_are_saved_as_labels(open_page: Open, report: Path) -> None:
+def test_a_search_marks_its_words_and_clusters_have_an_order(open_page: Open, report: Path) -> None:
+    from playwright.sync_api import expect
+
     opened = open_page(report)
     page = opened.page
+    marked = "[...CSS.highlights.get('search')].map((range) => range.toString().toLowerCase())"
+    page.fill("#cluster-filter [name=text]", "Elsewhere now")
+    expect(page.locator("#cluster-count")).to_contain_text("1 of")
+    assert set(page.evaluate(marked)) == {"elsewhere now"}
+    page.fill("#cluster-filter [name=text]", "unlike59")  # behind the words of the closed line
+    page.wait_for_selector(".hit:not([hidden])")
+    hit = shown(opened, ".hit")[0].inner_text()
+    assert hit.startswith("in moved-") and "unlike59" in hit
+    page.fill("#cluster-filter [name=text]", "")
+    highs = "[...document.querySelectorAll('.cluster')].map((each) => Number(each.dataset.high))"
+    page.select_option("#cluster-filter [name=sort]", "near")
+    expect(page.locator(".cluster").first).to_have_attribute("data-high", "1.0")
+    assert page.evaluate(f"{highs}.every((high, n, all) => !n || high <= all[n - 1])")
+    opened.require_quiet()
+
+
+def test_a_stack_is_gone_through_by_keys_and_saved_as_labels(open_page: Open, report: Path) -> None:
+    opened = open_page(report)
+    page = opened.page
+    visible = page.locator(".pair:not([hidden])")
     pairs = page.locator(".pair")
-    assert pairs.count() > 3
+    assert pairs.count() > 4 and visible.count() == 1
     assert page.is_disabled("#save-labels")
-    keys = []
-    for number, mark in enumerate(["yes", "no"]):
-        pair = pairs.nth(number)
-        pair.locator("summary").first.click()
-        pair.locator(f"input[value={mark}]").check()
-        keys.append([one.inner_text() for one in pair.locator("summary .key").all()])
+    assert "answer a pair first" in page.inner_text("#label-count")
+    page.locator("#pairs").scroll_into_view_if_needed()
+    keys = [
+        [each.get_attribute(f"data-key{side}").strip('"') for side in (1, 2)]
+        for each in pairs.all()
+    ]
+    for key in ("y", " ", "n", "u", "n"):
+        page.keyboard.press(key)
+    assert page.inner_text("#stack-place").startswith(
+        f"Pair 4 of {pairs.count()}; 1 the same, 1 different, 1 skipped"
+    )
+    page.reload()  # answers are kept in the browser at once
+    assert page.inner_text("#stack-place").startswith("Pair 4 of")
+    page.click("#answers [data-answer=yes]")
     with page.expect_download() as waiting:
         page.click("#save-labels")
     assert waiting.value.suggested_filename == "labels.tsv"
+    rows = zip((keys[0], keys[2], keys[3]), ("yes", "no", "yes"), strict=True)
     assert Path(waiting.value.path()).read_text() == "".join(
-        f"{one}\t{other}\t{mark}\n" for (one, other), mark in zip(keys, ("yes", "no"), strict=True)
+        f"{one}\t{other}\t{mark}\n" for (one, other), mark in rows
     )
     opened.require_quiet()
+
+
+def test_texts_flow_until_their_lines_are_asked_for(open_page: Open, tmp_path: Path) -> None:
+    lines = [" ".join(f"word{10 * line + n}" for n in range(9)) for line in range(4)]
+    with Index.create(tmp_path / "x.lshdb", threshold=0.3, k=2) as index:
+        index.add([("a", "\n".join([*lines, "OLD"])), ("b", "\n".join([*lines, "new"]))])
+        (tmp_path / "pair.html").write_text(index.explain_page("a", "b"))
+    page = open_page(tmp_path / "pair.html", width=390).page
+    heights = "document.querySelector('.diff .sides:last-child').offsetHeight"
+    before = page.evaluate(heights)
+    page.click("text=Show the original line breaks")
+    assert page.inner_text("[data-breaks]") == "Let the text flow"
+    assert page.evaluate(heights) != before
+    assert page.locator(".side-names").inner_text().split() == [
+        "only", "in", "a", "only", "in", "b",
+    ]  # fmt: skip
 
 
 def test_it_says_the_same_without_scripts(open_page: Open, report: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, ParameterError
-from tests.report.test_report import by_class, by_id, parse, require_harmless, text_of
+from tests.report.test_report import by_class, by_id, label_of, parse, require_harmless, text_of
 
 STORY = "the council voted to close the old bridge over the river for repairs"
 TEXTS = [(f"k{n}", f"{STORY} number{n // 2}") for n in range(12)]
@@ -58,7 +58,7 @@ def test_it_shows_the_same_clusters_as_the_index(kind: str, tmp_path: Path) -> N
     tree = parse(report.path)
     require_harmless(tree)
     cards = by_class(tree, "cluster")
-    assert [card.find("summary").find("bdi").text for card in cards] == expected
+    assert [label_of(card) for card in cards] == expected
     assert expected
     for card in cards:
         assert float(card.get("data-low")) <= float(card.get("data-high"))

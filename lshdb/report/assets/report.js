@@ -1,47 +1,113 @@
 "use strict";
 (() => {
-  const PAGE = 50;
+  const PAGE = 25;
+  const AROUND = 60;
 
-  // Clusters: a filter, and some at a time.
+  // Clusters: a search, filters and an order; some at a time.
+  const list = document.getElementById("clusters");
   const clusters = [...document.querySelectorAll(".cluster")];
   const form = document.getElementById("cluster-filter");
   const count = document.getElementById("cluster-count");
   const pages = document.getElementById("cluster-pages");
+  const texts = new Map();
   let page = 0;
-  let found = clusters;
+  let matches = clusters;
+  let word = "";
 
-  const within = (cluster, wanted) => {
+  const textOf = (cluster) => {
+    if (!texts.has(cluster)) texts.set(cluster, cluster.textContent.toLowerCase());
+    return texts.get(cluster);
+  };
+  const within = (cluster, asked) => {
     const { size, low, high, first, last } = cluster.dataset;
-    if (wanted.size && Number(size) < Number(wanted.size)) return false;
-    if (wanted.low && (high === "" || Number(high) < Number(wanted.low))) return false;
-    if (wanted.high && (low === "" || Number(low) > Number(wanted.high))) return false;
-    if (wanted.first && last < wanted.first) return false;
-    if (wanted.last && first > wanted.last) return false;
-    if (wanted.source) {
+    if (asked.size && Number(size) < Number(asked.size)) return false;
+    if (asked.low && (high === "" || Number(high) < Number(asked.low))) return false;
+    if (asked.high && (low === "" || Number(low) > Number(asked.high))) return false;
+    if (asked.first && last < asked.first) return false;
+    if (asked.last && first > asked.last) return false;
+    if (asked.source) {
       const sources = JSON.parse(cluster.dataset.sources);
-      if (!sources.some((each) => each.toLowerCase().includes(wanted.source))) return false;
+      if (!sources.some((each) => each.toLowerCase().includes(asked.source))) return false;
     }
-    return !wanted.text || cluster.textContent.toLowerCase().includes(wanted.text);
+    return !asked.text || textOf(cluster).includes(asked.text);
+  };
+  const orders = {
+    size: null,
+    near: (a, b) => b.dataset.high - a.dataset.high,
+    far: (a, b) => a.dataset.low - b.dataset.low,
+    last: (a, b) => (a.dataset.last < b.dataset.last ? 1 : a.dataset.last > b.dataset.last ? -1 : 0),
+  };
+
+  // The word that is searched for is marked; where no closed line has it, a member's text shows it.
+  const rangesIn = (element) => {
+    const ranges = [];
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const text = node.data.toLowerCase();
+      for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+        if (at + word.length > node.length) break;
+        const range = new Range();
+        range.setStart(node, at);
+        range.setEnd(node, at + word.length);
+        ranges.push(range);
+      }
+    }
+    return ranges;
+  };
+  const passage = (cluster) => {
+    for (const member of cluster.querySelectorAll(".member")) {
+      const text = member.querySelector(".text");
+      const words = text ? text.textContent.replace(/\s+/g, " ") : "";
+      const at = words.toLowerCase().indexOf(word);
+      if (at >= 0) {
+        const start = words.lastIndexOf(" ", Math.max(0, at - AROUND)) + 1;
+        return `in ${member.querySelector(".key").textContent}: … ${words.slice(start, at + word.length + AROUND)} …`;
+      }
+    }
+    return "";
+  };
+  const mark = (shown) => {
+    const ranges = [];
+    for (const cluster of shown) {
+      const hit = cluster.querySelector(".hit");
+      hit.hidden = true;
+      if (!word) continue;
+      const summary = cluster.querySelector("summary");
+      if (!rangesIn(summary).length) {
+        hit.textContent = passage(cluster);
+        hit.hidden = !hit.textContent;
+      }
+      ranges.push(...rangesIn(cluster));
+    }
+    if (window.CSS && CSS.highlights) CSS.highlights.set("search", new Highlight(...ranges));
   };
 
   const draw = () => {
-    const chosen = new Set(found.slice(page * PAGE, (page + 1) * PAGE));
+    const shown = matches.slice(page * PAGE, (page + 1) * PAGE);
+    const chosen = new Set(shown);
     for (const each of clusters) each.hidden = !chosen.has(each);
-    const last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+    const last = Math.max(0, Math.ceil(matches.length / PAGE) - 1);
     pages.hidden = last === 0;
-    const [back, place, on] = pages.children;
-    place.textContent = `Page ${page + 1} of ${last + 1}`;
+    const [back, on, place] = pages.children;
+    const n = matches.length.toLocaleString("en");
+    const all = clusters.length.toLocaleString("en");
+    place.textContent = `${page * PAGE + 1} to ${page * PAGE + shown.length} of ${n}`;
     back.disabled = page === 0;
     on.disabled = page === last;
-    const n = found.length.toLocaleString("en");
-    const all = clusters.length.toLocaleString("en");
     if (count) count.textContent = n === all ? `${all} clusters` : `${n} of ${all} clusters`;
+    mark(shown);
   };
 
   const filter = () => {
-    const wanted = Object.fromEntries(new FormData(form));
-    for (const name of ["text", "source"]) wanted[name] = wanted[name].trim().toLowerCase();
-    found = clusters.filter((each) => within(each, wanted));
+    const asked = Object.fromEntries(new FormData(form));
+    for (const name of ["text", "source"]) asked[name] = asked[name].trim().toLowerCase();
+    word = asked.text;
+    const order = orders[asked.sort];
+    matches = clusters.filter((each) => within(each, asked));
+    if (order) matches.sort(order);
+    list.append(...(order ? matches : clusters));
+    const n = ["size", "source", "low", "high", "first", "last"].filter((name) => asked[name]).length;
+    form.querySelector(".button > summary").textContent = n ? `Filters: ${n}` : "Filters";
     page = 0;
     draw();
   };
@@ -58,7 +124,7 @@
       filter();
     });
     form.addEventListener("reset", () => setTimeout(filter));
-    draw();
+    filter();
   }
   if (pages) {
     pages.addEventListener("click", (event) => {
@@ -66,65 +132,154 @@
       if (!step) return;
       page += step;
       draw();
-      (count || pages).scrollIntoView({ block: "start" });
+      form.scrollIntoView({ block: "start" });
     });
   }
   const reveal = () => {
-    const wanted = document.getElementById(location.hash.slice(1));
-    const place = wanted ? found.indexOf(wanted) : -1;
+    const cluster = document.getElementById(location.hash.slice(1));
+    const place = cluster ? matches.indexOf(cluster) : -1;
     if (place < 0) return;
     page = Math.floor(place / PAGE);
     draw();
-    wanted.scrollIntoView();
+    cluster.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
   reveal();
 
-  // All clusters are printed, whichever are shown.
+  // Long texts end at a line, with a button for the rest.
+  for (const each of document.querySelectorAll(".clamp")) {
+    if (each.textContent.length < 1200) continue;
+    each.classList.add("clamped");
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "link";
+    more.textContent = "Show all of it";
+    more.addEventListener("click", () => {
+      each.classList.remove("clamped");
+      more.remove();
+    });
+    each.append(more);
+  }
+
+  // The section that is being read is marked in the navigation.
+  const links = [...document.querySelectorAll('.tabs a[href^="#"]')];
+  const heads = links.map((each) => document.getElementById(each.hash.slice(1)));
+  const follow = () => {
+    const place = heads.findLastIndex((each) => each && each.getBoundingClientRect().top < 160);
+    links.forEach((each, number) => {
+      if (number === Math.max(0, place)) each.setAttribute("aria-current", "true");
+      else each.removeAttribute("aria-current");
+    });
+  };
+  if (links.length) addEventListener("scroll", follow, { passive: true });
+
+  // All clusters and pairs are printed, whichever are shown.
+  const pairs = [...document.querySelectorAll(".pair")];
   addEventListener("beforeprint", () => {
-    for (const each of found) each.hidden = false;
+    for (const each of [...matches, ...pairs]) each.hidden = false;
   });
   addEventListener("afterprint", () => {
     if (pages) draw();
+    if (pairs.length) show();
   });
 
-  // Marks on pairs, saved as a file of labels: key1, key2 and yes or no, with tabs between.
-  const controls = document.getElementById("label-controls");
+  // The stack of pairs: y, n, space and u. Answers are kept in the browser, and saved as labels:
+  // key1, key2 and yes or no, with tabs between.
   const save = document.getElementById("save-labels");
   const said = document.getElementById("label-count");
-  const pairs = [...document.querySelectorAll(".pair")];
-  let isSaved = true;
+  const dots = [...document.querySelectorAll(".near .dot")];
+  const steps = [...document.querySelectorAll(".steps b")];
   const escapes = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
   const cell = (key) => JSON.parse(key).replace(/[\\\t\n\r]/g, (each) => escapes[each]);
-  const labels = () => {
-    const lines = [];
-    for (const pair of pairs) {
-      const mark = pair.querySelector("input:checked");
-      if (!mark || !mark.value) continue;
-      lines.push(`${cell(pair.dataset.key1)}\t${cell(pair.dataset.key2)}\t${mark.value}\n`);
+  const line = (pair) => `${cell(pair.dataset.key1)}\t${cell(pair.dataset.key2)}\t`;
+  const store = `lshdb labels: ${document.title}`;
+  const answers = new Map();
+  let now = 0;
+  let isStored = true;
+  try {
+    for (const [name, answer] of JSON.parse(localStorage.getItem(store) || "[]")) {
+      const place = pairs.findIndex((pair) => line(pair) === name);
+      if (place >= 0) answers.set(place, answer);
     }
-    return lines;
+  } catch {
+    isStored = false;
+  }
+  const show = () => {
+    pairs.forEach((each, place) => (each.hidden = place !== now));
+    const given = [...answers.values()];
+    const [same, different] = ["yes", "no"].map((answer) => given.filter((each) => each === answer).length);
+    const skipped = given.length - same - different;
+    steps.forEach((each, place) => {
+      each.className = place === now ? "now" : answers.has(place) ? "done" : "";
+    });
+    dots.forEach((each, place) => {
+      const answer = answers.get(place);
+      each.setAttribute("class", `dot ${answer === "" ? "skipped" : answer || ""} ${place === now ? "now" : ""}`);
+    });
+    document.getElementById("stack-place").textContent =
+      now < pairs.length
+        ? `Pair ${now + 1} of ${pairs.length}; ${same} the same, ${different} different, ${skipped} skipped`
+        : `Done: ${same} the same, ${different} different, ${skipped} skipped`;
+    document.getElementById("answers").hidden = now >= pairs.length;
+    save.disabled = same + different === 0;
+    said.textContent = save.disabled ? "Nothing to save yet: answer a pair first." : `${same + different} answered.`;
   };
-  if (controls) {
-    controls.hidden = false;
-    for (const each of document.querySelectorAll(".marks")) each.hidden = false;
-    document.getElementById("pairs").addEventListener("change", () => {
-      const n = labels().length;
-      isSaved = n === 0;
-      save.disabled = n === 0;
-      said.textContent = n === 0 ? "No pair is marked." : n === 1 ? "1 pair is marked." : `${n} pairs are marked.`;
+  const keep = () => {
+    try {
+      localStorage.setItem(store, JSON.stringify([...answers].map(([place, answer]) => [line(pairs[place]), answer])));
+    } catch {
+      isStored = false;
+    }
+  };
+  const answer = (value) => {
+    if (now >= pairs.length) return;
+    answers.set(now, value);
+    now += 1;
+    keep();
+    show();
+  };
+  const takeBack = () => {
+    now = Math.max(0, now - 1);
+    answers.delete(now);
+    keep();
+    show();
+  };
+  if (pairs.length) {
+    document.getElementById("pairs").classList.add("stacked");
+    document.querySelector(".stack-head").hidden = false;
+    document.getElementById("label-controls").hidden = false;
+    while (answers.has(now)) now += 1;
+    show();
+    document.getElementById("answers").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) answer(button.dataset.answer);
+    });
+    addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.closest("input, select, textarea, button, summary, a")) return;
+      const box = document.getElementById("pairs").getBoundingClientRect();
+      if (box.bottom < 0 || box.top > innerHeight) return; // somebody reads another section
+      if (event.key === "y") answer("yes");
+      else if (event.key === "n") answer("no");
+      else if (event.key === " ") answer("");
+      else if (event.key === "u") takeBack();
+      else return;
+      event.preventDefault();
     });
     save.addEventListener("click", () => {
+      const labels = [...answers].filter(([, value]) => value).sort(([a], [b]) => a - b);
       const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob(labels(), { type: "text/tab-separated-values" }));
+      link.href = URL.createObjectURL(
+        new Blob(labels.map(([place, value]) => `${line(pairs[place])}${value}\n`), { type: "text/tab-separated-values" }),
+      );
       link.download = "labels.tsv";
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-      isSaved = true;
-      said.textContent = "The labels were saved as labels.tsv.";
+      isStored = true;
+      said.textContent = "The answers were saved as labels.tsv.";
     });
     addEventListener("beforeunload", (event) => {
-      if (!isSaved) event.preventDefault();
+      if (!isStored && answers.size) event.preventDefault();
     });
   }
 })();
