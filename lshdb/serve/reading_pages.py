@@ -42,7 +42,12 @@ from lshdb.serve.bucket_lists import BucketLists, shared_words
 from lshdb.serve.cluster_lists import SORTS, ClusterLists
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
-from lshdb.storage.tables.view_statements import BUCKET_KEYS, CLUSTER_KEYS, CLUSTER_OF_KEY
+from lshdb.storage.tables.view_statements import (
+    BUCKET_KEYS,
+    CLUSTER_KEYS,
+    CLUSTER_OF_KEY,
+    DOCUMENT_ORIGIN,
+)
 
 if TYPE_CHECKING:
     from lshdb.index import Index
@@ -161,6 +166,7 @@ class ReadingPages:
         threshold = real_number(values, "threshold", params.threshold)
         found: dict[str, Any] = {}
         address = ""
+        crumb = "" if text is key is None else "like a text" if key is None else f"like {key}"
         if text is not None:
             if params.kind.body != "text":
                 raise ParameterError("this index has no texts", hint="ask by key, or use the API")
@@ -169,12 +175,14 @@ class ReadingPages:
         if text is not None or key is not None:
             found = self._hits(text, key, top=top, threshold=threshold)
         return self._page(
-            "/", "search.html", query=None if text is None else _shown_in_a_form(text), key=key,
+            "/", "search.html", crumb=crumb, key=key,
+            query=None if text is None else _shown_in_a_form(text),
             takes_texts=params.kind.body == "text",
             word="distance" if params.kind.is_distance else "similarity",
             threshold=threshold, default=params.threshold, top=top, most=MOST_HITS,
             documents=len(self._index), longest=LONGEST_ADDRESS,
-            has_address=len(address) <= LONGEST_ADDRESS, **found,
+            has_address=len(address) <= LONGEST_ADDRESS,
+            has_texts=any(each["text"] for each in found.get("hits", ())), **found,
         )  # fmt: skip
 
     async def document(self, key: str) -> Response:
@@ -356,8 +364,23 @@ class ReadingPages:
         else:
             hits = self._index.query(text, **options)
         own = text if key is None else self._text(key)
-        shown = [(hit, self._difference(own, self._text(hit.key))) for hit in hits]
-        return {"hits": shown, "value": self._index.params.curve.value}
+        curve, level = self._index.params.curve, self._index.params.curve.level
+        lowest = level(options["threshold"])
+        shown = []
+        for hit in hits:
+            origin = list(self._index.sql(DOCUMENT_ORIGIN, {"key": hit.key}))
+            added_at, source = origin[0] if origin else ("", "")  # removed since it was found
+            clusters = list(self._index.sql(CLUSTER_OF_KEY, {"key": hit.key}))
+            reach = curve.best - lowest
+            shown.append({
+                "hit": hit,
+                "text": self._difference(own, self._text(hit.key)),
+                "added_at": added_at,
+                "source": source,
+                "cluster_size": clusters[0][1] if clusters else 0,
+                "portion": (hit.similarity - lowest) / reach if reach > 0 else 1.0,
+            })  # fmt: skip
+        return {"hits": shown, "value": curve.value, "best": curve.value(curve.best)}
 
     def _difference(self, first: Any, text: Any) -> ShownText | None:
         """Return a text with its differences from another one marked, if both are stored."""

@@ -62,7 +62,7 @@ def test_from_a_search_to_a_pair_by_keyboard(open_page: Open, served: str, scrip
     assert page.inner_text("#verdict") == "Near-duplicates"
     assert page.locator("del").inner_text() == "new"
     page.click("nav >> text=Clusters")
-    page.locator("main ol a").first.click()
+    page.locator(".rows .under a").first.click()
     assert page.locator(".member").count() > 2
     require_own(opened, served)
 

@@ -62,6 +62,7 @@ def test_a_search_has_an_address(get: Get) -> None:
     address = "/?" + urlencode({"text": text.replace("\n", "\r\n"), "top": "1", "threshold": ""})
     tree = get(address)
     assert [text_of(next(one.iter("a"))) for one in by_class(tree, "hit")] == ["new"]
+    assert text_of(by_class(tree, "crumbs")[0]) == "Search › like a text"
     assert by_id(tree, "text").text == text
     form = next(one for one in tree.iter("form") if one.get("data-longest"))
     assert (form.get("method"), form.get("action")) == ("get", "/")
@@ -88,10 +89,11 @@ def test_search_by_a_text(get: Get, index: Index) -> None:
     assert f"{len(index)} documents" in text_of(by_id(empty, "main"))
     tree = get("/", {"text": "the council closed the NEW bridge on monday"})
     hits = [text_of(one) for one in by_class(tree, "hit")]
-    assert hits[0].startswith("new similarity 1.000, exact")
-    assert hits[1].startswith("old similarity 0.")
-    assert [one.text for one in tree.iter("del")] == ["NEW"]
-    assert [one.text for one in tree.iter("ins")] == ["OLD"]
+    assert hits[0].startswith("similarity 1.000") and hits[0].endswith("exact")
+    assert hits[1].startswith("similarity 0.")
+    assert [text_of(by_class(one, "key")[0]) for one in by_class(tree, "hit")] == ["new", "old"]
+    assert [one.text for one in tree.iter("del")] == ["only in your text", "NEW"]
+    assert [one.text for one in tree.iter("ins")] == ["only in the document", "OLD"]
     assert by_id(tree, "text").text == "the council closed the NEW bridge on monday"
     nothing = get("/", {"text": "quite another sentence about the weather"})
     assert text_of(by_id(nothing, "hits")) == "Nothing is similar"

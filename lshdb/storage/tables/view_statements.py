@@ -21,6 +21,7 @@ __all__ = [
     "COUNT_INDEX_TABLES",
     "DOCUMENT",
     "DOCUMENT_FIELDS",
+    "DOCUMENT_ORIGIN",
     "INDEX_TABLES",
     "LENGTHS",
     "NEIGHBORS",
@@ -86,6 +87,9 @@ DOCUMENT = (
     f"{time_of_document('added_at')} AS added_at, "
     f"{time_of_document('last_seen_at')} AS last_seen_at, "
     "substr(text(doc_id), 1, :most) AS body, signature_id FROM document WHERE key = :key"
+)
+DOCUMENT_ORIGIN = (
+    f"SELECT {time_of_document('added_at')} AS added_at, source FROM document WHERE key = :key"
 )
 DOCUMENT_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = :doc_id"
 NEIGHBORS = (
