@@ -13,16 +13,19 @@ largest component, some hundred bytes a pair, limits what can be deduplicated.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lshdb.search.components import connect, represent, spanning
-from lshdb.spark.cached_frames import named_view
+from lshdb.spark.cached_frames import named_view, persisted
 from lshdb.spark.pairing import Ids, ids_of, order_of
 from lshdb.spark.signing import binaries, mapped
 
@@ -36,13 +39,29 @@ def cut(rows: DataFrame) -> DataFrame:
     """Compute rows now, and return them as a data frame whose plan only reads them.
 
     Otherwise plans of rounds would double with each round. If ``spark.checkpoint.dir`` is set, the
-    rows are stored in that folder, and outlive an executor; else they are on the executors.
+    rows are stored in that folder, and outlive an executor. Else they are on the executors; under
+    dynamic allocation, which removes executors, Spark can compute them again.
     """
     folder = rows.sparkSession.conf.get("spark.checkpoint.dir", None)
+    if not folder and _removes_executors(rows.sparkSession):
+        kept = persisted(rows)
+        kept.count()
+        return kept
     with named_view(rows) as view:
         if folder:
             return view.checkpoint(eager=True)
         return view.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def _removes_executors(session: SparkSession) -> bool:
+    """Return whether Spark removes and adds executors by itself."""
+    return session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+
+
+def _free(rows: DataFrame) -> None:
+    """Free rows of :func:`cut` that only executors have, and that no plan reads any more."""
+    with contextlib.suppress(AttributeError, TypeError, PySparkAttributeError, Py4JError):
+        rows._jdf.queryExecution().analyzed().rdd().unpersist(False)  # others have no rdd()
 
 
 def components(edges: DataFrame) -> DataFrame:
@@ -78,7 +97,8 @@ def stars(edges: DataFrame) -> DataFrame:
         small = large.join(least, "node")
         moved = small.where("root > least").select(sf.col("root").alias("node"),
                                                    sf.col("least").alias("root"))  # fmt: skip
-        now = cut(least.toDF("node", "root").unionByName(moved).distinct())
+        former, now = now, cut(least.toDF("node", "root").unionByName(moved).distinct())
+        _free(former)
     roots = now.select(sf.col("root").alias("signature_id"), "root").distinct()
     return now.toDF("signature_id", "root").unionByName(roots)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from lshdb import CreateOptions
 from lshdb.spark import candidate_pairs, grouping, merged_buckets, pairing
@@ -270,3 +271,35 @@ def test_stars_are_the_components_of_one_task(spark: Any, monkeypatch: pytest.Mo
         monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
         assert found == sorted((bytes(a), bytes(b)) for a, b in grouping.components(df).collect())
     assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
+
+
+def kept_rows(spark: Any) -> set[int]:
+    """The numbers of what executors keep."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs())
+
+
+def test_rounds_free_the_rows_of_former_rounds(spark: Any) -> None:
+    rows = [(one_id(number), one_id(number + 1)) for number in range(30)]
+    df = spark.createDataFrame(rows, "left binary, right binary")
+    before = kept_rows(spark)
+    assert {bytes(row.root) for row in grouping.stars(df).collect()} == {one_id(0)}
+    assert len(kept_rows(spark) - before) == 1
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_rows_that_go_with_their_executor_are_computed_again(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, is_dynamic: bool
+) -> None:
+    """Under dynamic allocation; else Spark says that they are lost."""
+    monkeypatch.setattr(grouping, "_removes_executors", lambda _session: is_dynamic)
+    before = kept_rows(spark)
+    rows = grouping.cut(spark.range(5).repartition(2))
+    lost = kept_rows(spark) - before
+    assert lost
+    for number in lost:
+        spark.sparkContext._jsc.getPersistentRDDs()[number].unpersist(True)
+    if is_dynamic:
+        assert sorted(row.id for row in rows.collect()) == [0, 1, 2, 3, 4]
+    else:
+        with pytest.raises(Py4JJavaError, match="BLOCK_ID_NOT_FOUND"):
+            rows.collect()
