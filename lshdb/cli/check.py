@@ -49,7 +49,7 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 @option(
     "--mend-times",
     is_flag=True,
-    help="Check nothing, but date anew what a clock that was ahead has dated later than now.",
+    help="Check nothing. Correct times later than now, which a clock that was ahead has given.",
 )
 @lock_option
 @listing_options

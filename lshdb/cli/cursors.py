@@ -42,7 +42,7 @@ BEGINNING = "start"
     "--set",
     "position",
     metavar="BATCH",
-    help="Set the cursor NAME to the newest batch that it has seen: a number, start or now.",
+    help="Say which batch the cursor NAME has seen last: its number, start or now.",
 )
 @option("--remove", is_flag=True, help="Remove the cursor NAME.")
 @lock_option

@@ -52,8 +52,8 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     default="5",
     show_default=True,
     metavar="N",
-    help="Show so many shingles of both and of each, spread over the documents; 0 for none, or "
-    "all.",
+    help="Show this many shingles of both, and of each alone, spread over the documents; 0 for "
+    "none, or all.",
 )
 @option(
     "--diff",

@@ -95,8 +95,8 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
 @option(
     "--by-directory",
     is_flag=True,
-    help="Count the pairs of each two folders of keys instead, the most first. Memory holds a line "
-    "for each two folders.",
+    help="Count the pairs between each two folders of keys instead, most pairs first. Memory holds "
+    "a line for each two folders.",
 )
 @option(
     "--sort",

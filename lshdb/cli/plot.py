@@ -43,7 +43,7 @@ _TAKES = {"threshold": ("similarity", "clusters", "recall"), "sample": ("recall"
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="For recall, compare so many documents with all others.  [default: 1000]",
+    help="For recall, compare this many documents with all others.  [default: 1000]",
 )
 @option("--overwrite", is_flag=True, help="Replace a file that is there.")
 @click.pass_context

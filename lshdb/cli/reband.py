@@ -20,7 +20,7 @@ __all__ = ["command"]
     "--threshold",
     type=float,
     metavar="T",
-    help="How similar is similar, above 0 up to 1; the largest distance, for a distance.",
+    help="Lowest similarity of near-duplicates, above 0 up to 1, or largest distance.",
 )
 @option(
     "--recall",

@@ -45,7 +45,7 @@ def _sample(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     default="1000",
     show_default=True,
     metavar="N|all",
-    help="Compare so many documents with all others; all if there are fewer.",
+    help="Compare this many documents with all others, or all if there are fewer.",
 )
 @option(
     "--threshold",

@@ -60,7 +60,7 @@ _SHORTEST = 16
     default=8,
     show_default=True,
     metavar="N",
-    help="Work on so many questions at once.",
+    help="Answer this many questions at once.",
 )
 @option(
     "--timeout",

@@ -60,7 +60,7 @@ __all__ = ["command"]
     "--sample",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Draw so many texts, and compare them with each other.  [default: 100000]",
+    help="Draw this many texts, and compare them with each other.  [default: 100000]",
 )
 @memory_option
 @option(

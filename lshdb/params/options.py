@@ -87,7 +87,7 @@ class CreateOptions:
         metavar="METRIC",
     )
     threshold: float | None = _option(
-        "How similar is similar, above 0 up to 1; for "
+        "Lowest similarity of near-duplicates, above 0 up to 1; for "
         f"{_names(lambda kind: kind.is_distance, ' and ')}, the largest "
         "distance.  [default: 0.8; required for a distance]",
         metavar="T",
@@ -157,7 +157,7 @@ class CreateOptions:
         "An installed tokenizer; implies --unit tokenizer.", default="", metavar="NAME"
     )
     passages: tuple[int, int] | str | None = _option(
-        "Index windows of so many words, one every STEP words, to find the "
+        "Index windows of WORDS words, one every STEP words, to find the "
         "passages that documents share; see lshdb pairs --by document.  [default: whole "
         "documents]",
         metavar="WORDS:STEP",
