@@ -126,7 +126,7 @@ def make_application(
     workers, counters = make_workers(limits.threads), make_workers(1)
     metrics = Metrics()
     metrics.count_index(lambda: {"documents": len(index)})
-    pages = ReadingPages(index, workers)
+    pages = ReadingPages(index, workers, has_token=token is not None)
     routes = _Routes(index, workers, counters, metrics, pages.clusters_ranked)
 
     @contextlib.asynccontextmanager

@@ -40,6 +40,7 @@ from lshdb.pages.text_markup import (
 from lshdb.serve.answers import ErrorAnswer
 from lshdb.serve.bucket_lists import BucketLists, shared_words
 from lshdb.serve.cluster_lists import SORTS, ClusterLists
+from lshdb.serve.examples import example_commands
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
 from lshdb.storage.tables.view_statements import (
@@ -105,10 +106,12 @@ class ReadingPages:
         Its public methods are called, in threads.
     workers : QuestionThreads
         Threads in which the index is asked.
+    has_token : bool
+        Whether requests carry a token, which examples then show.
     """
 
-    def __init__(self, index: Index, workers: QuestionThreads) -> None:
-        self._index, self._workers = index, workers
+    def __init__(self, index: Index, workers: QuestionThreads, *, has_token: bool = False) -> None:
+        self._index, self._workers, self._has_token = index, workers, has_token
         self._lists = ClusterLists(index)
         self._buckets = BucketLists(index)
         self.clusters_ranked = self._lists.ranked
@@ -304,9 +307,17 @@ class ReadingPages:
             )
         )
 
-    async def docs(self) -> Response:
-        """List what the API answers."""
-        return await self._workers.ask(lambda: self._page("/docs", "api.html", api=self._openapi()))
+    async def docs(self, request: Request) -> Response:
+        """List what the API answers, with requests that this index can answer."""
+        base = str(request.base_url).rstrip("/")
+
+        def question() -> Response:
+            examples = example_commands(
+                self._index, self.clusters_ranked(), base=base, has_token=self._has_token
+            )
+            return self._page("/docs", "api.html", api=self._openapi(), examples=examples)
+
+        return await self._workers.ask(question)
 
     async def asset(self, request: Request, name: str) -> Response:
         """Answer with a style or a script, which a browser keeps until its address changes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -262,6 +263,35 @@ def test_contents_and_the_api(get: Get, index: Index) -> None:
     for route in ("POST /api/query", "POST /api/explain", "GET /api/clusters", "GET /health"):
         assert route in said
     assert "/openapi.json" in links(tree)
+
+
+@pytest.mark.parametrize(
+    "key", ["plain", "it's / a ? key & \u00e9 'quoted' $HOME `id` \u202e", ".."]
+)
+def test_the_examples_of_the_api_run(make_index: Make, key: str) -> None:
+    index = make_index(threshold=0.4, k=1)
+    text = 'The reeve\'s "old" mill $HOME `id`\nground no corn'
+    index.add([(key, text), ("other", text + " again"), ("third", "quite another one")])
+    index.update_clusters()
+    routes = {}
+    for token in (None, "a token of enough length"):
+        app = make_application(index, token=token)
+        known = {} if token is None else {"authorization": f"Bearer {token}"}
+        tree = parse(ask(app, "/docs", **known).body.decode())
+        for one in by_class(tree, "example"):
+            words = shlex.split(text_of(one).replace("$LSHDB_TOKEN", token or ""))
+            assert words[0] == "curl"
+            path = words[1].removeprefix("http://127.0.0.1:8080")
+            body = words[words.index("--json") + 1].encode() if "--json" in words else None
+            sent = dict([words[-1].split(": ")]) if "-H" in words else {}
+            answer = call(app, "GET" if body is None else "POST", path, body, headers={
+                name.lower(): value for name, value in sent.items()})  # fmt: skip
+            assert answer.status == 200, (words, answer.body)
+            routes[path.partition("?")[0]] = answer
+    assert len(routes) == 9 - (key == "..")
+    assert routes["/api/query"].json["hits"][0]["key"] == key
+    bare = make_application(make_index("empty"))
+    assert len(by_class(parse(ask(bare, "/docs").body.decode()), "example")) == 3
 
 
 def test_every_link_of_every_page_works(get: Get) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "DOCUMENT",
     "DOCUMENT_FIELDS",
     "DOCUMENT_ORIGIN",
+    "FIRST_KEYS",
     "INDEX_TABLES",
     "LENGTHS",
     "NEIGHBORS",
@@ -91,6 +92,7 @@ DOCUMENT = (
 DOCUMENT_ORIGIN = (
     f"SELECT {time_of_document('added_at')} AS added_at, source FROM document WHERE key = :key"
 )
+FIRST_KEYS = "SELECT key FROM document ORDER BY doc_id LIMIT 2"
 DOCUMENT_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = :doc_id"
 NEIGHBORS = (
     "SELECT neighbor, similarity, method, distance FROM neighbor WHERE key = :key "
