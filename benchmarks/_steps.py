@@ -24,11 +24,14 @@ class Step:
         Bytes. No less than what the process that started it has held.
     lines : int
         Of its output.
+    processor : float
+        Seconds of processor time.
     """
 
     seconds: float
     peak: int
     lines: int
+    processor: float
 
 
 def run_step(arguments: list[str], output: Path) -> Step:
@@ -45,4 +48,5 @@ def run_step(arguments: list[str], output: Path) -> Step:
         raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     with output.open("rb") as lines:
-        return Step(seconds, peak, sum(1 for _ in lines))
+        n_lines = sum(1 for _ in lines)
+    return Step(seconds, peak, n_lines, usage.ru_utime + usage.ru_stime)
