@@ -22,7 +22,7 @@ from lshdb.cli._options import (
     max_bucket_option,
     spark_options,
 )
-from lshdb.cli._output import Column, note, print_listing
+from lshdb.cli._output import Column, note, print_listing, working
 from lshdb.cli._words import counted, described, loss_in_words, measured
 from lshdb.errors import hide_credentials
 from lshdb.groups.deduplication import field_name
@@ -269,7 +269,8 @@ def command(
             on_spark.check_folder(session, folder)
         if index is not None and not paths:
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
-            answer = getattr(stored, question)(threshold=threshold, **own_options)
+            with working("Spark", on_spark.running):
+                answer = getattr(stored, question)(threshold=threshold, **own_options)
             _give(question, answer, stored.params, output_format, folder)
             if question == "pairs" and since is None:
                 how = {"verify": verify, "max_bucket": max_bucket}
@@ -294,9 +295,10 @@ def command(
         if question == "add":
             stored = _opened_or_made(on_spark.Index, index, session, parameters)
             source = harmless(" ".join(map(hide_credentials, paths)))
-            result = stored.add(
-                frame, key=key_field, text=text, order=order, source=source, **own_options
-            )
+            with working("Spark", on_spark.running):
+                result = stored.add(
+                    frame, key=key_field, text=text, order=order, source=source, **own_options
+                )
             note_short(stored.params, result)
             note(summary(result))
             if result.rejected:
@@ -306,7 +308,8 @@ def command(
         for name in {"verify", "max_bucket"} & own_options.keys():
             how[name] = own_options.pop(name)
         answers = on_spark.Answers(frame, **how)
-        answer = getattr(answers, question)(**own_options)
+        with working("Spark", on_spark.running):
+            answer = getattr(answers, question)(**own_options)
         if records is not None and folder is not None:
             note(f"{counted(records.write(answer, folder), 'row')} in {folder}")
         else:
@@ -418,10 +421,12 @@ def _give(
     import lshdb.spark as on_spark
 
     if folder is not None:
-        n = on_spark.write_answer(answer, folder, output_format)
+        with working("Spark", on_spark.running):
+            n = on_spark.write_answer(answer, folder, output_format)
         note(f"{counted(n, 'row')} in {folder}")
         return
-    answer = on_spark.printable(answer)
+    with working("Spark", on_spark.running):
+        answer = on_spark.printable(answer)
     columns = COLUMNS[question]
     names = [column.name for column in columns]
     if question == "clusters":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.frame_answers import neighbors as neighbors
     from lshdb.spark.frame_answers import pairs as pairs
     from lshdb.spark.frame_answers import rejected as rejected
+    from lshdb.spark.named_jobs import running as running
     from lshdb.spark.session import connect as connect
     from lshdb.spark.session import read_files as read_files
     from lshdb.spark.session import sparks_errors as sparks_errors
@@ -40,6 +41,7 @@ _HOMES = {
     "frame_answers": (
         "Answers clusters dedup deduplicate large_buckets loss neighbors pairs rejected"
     ),
+    "named_jobs": "running",
     "session": "connect read_files sparks_errors",
     "written_folders": "FileRecords check_folder printable write_answer",
 }

@@ -16,6 +16,7 @@ from lshdb.spark.expansion import age, copy_groups, distances
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import drawn_pairs
+from lshdb.spark.named_jobs import named_job
 from lshdb.spark.spanning_pairs import spanning_pairs
 from lshdb.spark.stages import Stages
 
@@ -73,7 +74,11 @@ class DocumentGraph:
             ids = stages.documents.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
-        edges = cut(pairs) if are_all else spanning_pairs(pairs, stages.by, n)
+        if are_all:
+            with named_job(pairs.sparkSession, "comparing pairs"):
+                edges = cut(pairs)
+        else:
+            edges = spanning_pairs(pairs, stages.by, n)
         documents = stages.documents if of_all else stages.joined(edges)
         return cls(
             stages.recipe.params, stages.method, documents, edges, components(edges), stages.hidden

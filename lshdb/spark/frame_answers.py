@@ -22,6 +22,7 @@ from lshdb.search.loss import Loss
 from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import expanded, neighbors_of
 from lshdb.spark.lost_pairs import lost_pairs
+from lshdb.spark.named_jobs import named_job
 from lshdb.spark.signing import column_name, column_of
 from lshdb.spark.stages import FrameOptions, Stages
 
@@ -240,6 +241,31 @@ class Answers:
     def rejected(self) -> DataFrame:
         """Return the rows that are no documents: ``key`` and ``reason``. Rows are signed for it."""
         return self._stages.rejections
+
+    def metrics(self) -> dict[str, int]:
+        """Count what the stages had to do; they run, if they have not yet.
+
+        Returns
+        -------
+        dict of str to int
+            ``rows``; ``documents`` and ``rejected`` ones of them; ``postings``, one for each band
+            of a row with a signature; ``candidates``, pairs of signatures to compare; and
+            ``verified`` ones of them.
+        """
+        stages, bands = self._stages, self._stages.recipe.params.bands
+        n_candidates = stages.n_candidates
+        session = stages.df.sparkSession
+        with named_job(session, "counting") as counts:
+            columns = sf.count("*"), sf.count("signature_id")
+            ((n_rows, n_signed),) = stages.signed.agg(*columns).collect()
+            n_rejected = stages.rejections.count()
+            counts |= {
+                "rows": n_rows, "documents": n_rows - n_rejected, "rejected": n_rejected,
+                "postings": n_signed * bands,
+                "candidates": stages.candidates.count() if n_candidates is None else n_candidates,
+                "verified": stages.edges.count(),
+            }  # fmt: skip
+        return counts
 
     def large_buckets(self) -> DataFrame:
         """Return the buckets that are joined through leaders: ``bucket`` and ``size``.

@@ -26,6 +26,7 @@ from pyspark.sql import functions as sf
 
 from lshdb.search.components import connect, represent, spanning
 from lshdb.spark.cached_frames import named_view, persisted
+from lshdb.spark.named_jobs import named_job
 from lshdb.spark.pairing import Ids, ids_of, order_of
 from lshdb.spark.signing import binaries, mapped
 
@@ -73,14 +74,16 @@ def components(edges: DataFrame) -> DataFrame:
         ``left`` and ``right``; read several times. Counted at once.
     """
     pairs = edges.select("left", "right")
-    if pairs.count() > MOST_AT_ONCE:
-        pairs = forest(pairs)
-        if pairs.count() > MOST_AT_ONCE:
-            return stars(pairs)
-    connected = pairs.repartition(1).mapInArrow(
-        mapped(_connected_batches), "signature_id binary, root binary"
-    )
-    return cut(connected)
+    with named_job(edges.sparkSession, "connecting pairs") as told:
+        told["pairs"] = n = pairs.count()
+        if n > MOST_AT_ONCE:
+            pairs = forest(pairs)
+            if pairs.count() > MOST_AT_ONCE:
+                return stars(pairs)
+        connected = pairs.repartition(1).mapInArrow(
+            mapped(_connected_batches), "signature_id binary, root binary"
+        )
+        return cut(connected)
 
 
 def stars(edges: DataFrame) -> DataFrame:

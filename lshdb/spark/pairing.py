@@ -40,6 +40,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
 from lshdb.spark.cached_frames import persisted
+from lshdb.spark.named_jobs import named_job
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
 from lshdb.storage.bands.postings import Buckets
 
@@ -113,8 +114,11 @@ class SharedBuckets:
         """Compute and count the rows."""
         is_key = f"if({_IS_REPEATED} AND bucket < 0, 1, NULL)"
         columns = sf.count("right"), sf.count("first"), sf.count(sf.expr(is_key))
-        (row,) = self.rows.agg(*columns).collect()
-        return replace(self, counts=Counts(*row))
+        with named_job(self.rows.sparkSession, "signing, cutting and pairing") as told:
+            (row,) = self.rows.agg(*columns).collect()
+            counts = Counts(*row)
+            told |= {"pairs": counts.pairs, "repeated keys": counts.repeated}
+        return replace(self, counts=counts)
 
     @property
     def may_have_large(self) -> bool:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.grouping import components, cut, forest
+from lshdb.spark.named_jobs import counted_rows, named_job
 
 __all__ = ["spanning_pairs"]
 
@@ -36,17 +37,21 @@ def spanning_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) 
         ``left``, ``right``, ``similarity``, ``method``. A pair may be repeated.
     """
     if n is None:
-        n = candidates.count()
+        n = counted_rows(candidates, "pairing", "candidates")
+    session = candidates.sparkSession
     if n <= MANY:
-        return cut(verified(candidates, by, n=n))
-    trees = forest(candidates)
-    n_pairs = trees.count()
-    if n_pairs * SAVED > n:
-        return cut(verified(candidates, by, n=n))
-    edges = cut(verified(trees, by, n=n_pairs))
-    if edges.count() == n_pairs:
-        return edges
-    return edges.unionByName(cut(verified(_apart(candidates, components(edges)), by)))
+        with named_job(session, "comparing pairs"):
+            return cut(verified(candidates, by, n=n))
+    with named_job(session, "connecting candidates"):
+        trees = forest(candidates)
+        n_pairs = trees.count()
+    with named_job(session, "comparing pairs"):
+        if n_pairs * SAVED > n:
+            return cut(verified(candidates, by, n=n))
+        edges = cut(verified(trees, by, n=n_pairs))
+        if edges.count() == n_pairs:
+            return edges
+        return edges.unionByName(cut(verified(_apart(candidates, components(edges)), by)))
 
 
 def _apart(pairs: DataFrame, nodes: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import InputError, ParameterError
 from lshdb.spark.cached_frames import persisted
+from lshdb.spark.named_jobs import counted_rows, named_job
 from lshdb.spark.session import FileFormat, ReadingOptions, read_format
 from lshdb.spark.signing import column_name
 
@@ -77,7 +78,7 @@ def printable(rows: DataFrame) -> DataFrame:
         It has more than ``MOST_PRINTED`` rows.
     """
     answer = persisted(rows)
-    n = answer.count()
+    n = counted_rows(answer, "answering", "rows")
     if n > MOST_PRINTED:
         raise ParameterError(
             f"the answer has {n:,} rows, and one process prints {MOST_PRINTED:,} at most",
@@ -119,8 +120,10 @@ def _written(
     check_folder(rows.sparkSession, path)
     seen = Observation()
     writer = rows.observe(seen, sf.count("*").alias("n")).write.options(**_COMMITTER)
-    write(writer.partitionBy(*partitions) if partitions else writer)
-    return int(seen.get["n"])
+    with named_job(rows.sparkSession, "answering into a folder") as counts:
+        write(writer.partitionBy(*partitions) if partitions else writer)
+        counts["rows"] = int(seen.get["n"])
+    return counts["rows"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -484,3 +484,41 @@ def test_mistakes_are_named_at_once(spark: Any) -> None:
         lshdb.spark.dedup(df, key="name", keep="best")
     with pytest.raises(ParameterError, match="of type list; expected a data frame of Spark"):
         lshdb.spark.pairs([("a", "b")])  # type: ignore[arg-type]
+
+
+def test_what_runs_is_named_and_counted(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each stage has a description of its own, and a line of the log; the caller's comes back."""
+    documents = [*family_corpus(5, families=2, size=3), ("null", None)]
+    context, told = spark.sparkContext, []
+    set_description = type(context).setJobDescription
+
+    def noted(context: Any, words: str) -> None:
+        told.append(words)
+        set_description(context, words)
+
+    monkeypatch.setattr(type(context), "setJobDescription", noted)
+    set_description(context, "mine")
+    try:
+        with caplog.at_level("INFO", logger="lshdb.spark"):
+            answers = lshdb.spark.Answers(frame(spark, documents), threshold=0.5)
+            answers.clusters()
+            counts = answers.metrics()
+        assert context.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        context.setLocalProperty("spark.job.description", None)
+    assert told == [
+        f"lshdb: {words}"
+        for words in (
+            "signing, cutting and pairing", "comparing pairs", "connecting pairs", "counting",
+        )
+    ]  # fmt: skip
+    assert lshdb.spark.running() == ""
+    n = len(documents)
+    assert (counts["rows"], counts["documents"], counts["rejected"]) == (n, n - 1, 1)
+    assert counts["candidates"] >= counts["verified"] > 3
+    assert counts["postings"] % (n - 1) == 0 < counts["postings"]
+    lines = [record.getMessage() for record in caplog.records]
+    assert f", verified {counts['verified']}" in lines[-1]
+    assert any(line.startswith("signing, cutting and pairing: ") for line in lines)
