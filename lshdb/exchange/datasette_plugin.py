@@ -1,4 +1,4 @@
-"""Browse an index in Datasette: a page for each document, ``text(doc_id)``, the guide's queries.
+"""Browse an index in Datasette: titles, a page for each document, ``text(doc_id)``, queries.
 
     pip install '.[datasette]'
     datasette news.lshdb/index.db
@@ -7,7 +7,9 @@ Datasette finds this module by its entry point and calls the hooks. They do noth
 database than an index's. Nothing is written: Datasette opens files read-only, and the pages show
 the similar documents and clusters that ``lshdb clusters`` stored.
 
-The queries are read from docs/guides/sql.md itself. A key in them becomes a parameter.
+Tables and views that people read have a title and a sentence; the other tables are folded away as
+hidden, where they can still be opened. The queries are read from docs/guides/sql.md itself. A key
+in them becomes a parameter.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from datasette import NotFound, Response, hookimpl
 from datasette.utils import tilde_decode, tilde_encode
 
 import lshdb
-from lshdb.storage.dialects.sqlite.text_function import register_text
+from lshdb.storage.dialects.sqlite.text_function import count_in_file, register_text
 from lshdb.storage.tables.view_statements import (
     CLUSTER_KEYS,
     CLUSTER_LABEL,
@@ -38,7 +40,7 @@ from lshdb.storage.tables.view_statements import (
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["canned_queries", "prepare_connection", "register_routes", "render_cell"]
+__all__ = ["canned_queries", "get_metadata", "prepare_connection", "register_routes", "render_cell"]
 
 _KEYS = frozenset({"key", "neighbor", "older_key", "label"})
 """Columns that hold the key of a document."""
@@ -78,6 +80,74 @@ characters.</p>{% endif %}{% endif %}
 {% if members|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
 {% endblock %}
 """
+
+
+_SHOWN = {
+    "new_document": ("New documents", "The documents of the last add, or night."),
+    "neighbor": (
+        "Similar documents",
+        "For each document, those that are similar to it, as lshdb clusters stored them last.",
+    ),
+    "cluster": (
+        "Clusters",
+        "Documents by cluster, as lshdb clusters stored them last. A cluster has the key of its "
+        "oldest document as its label.",
+    ),
+    "document_field": ("Kept fields", "The fields that lshdb add kept, a row for each."),
+    "document": (
+        "Documents",
+        "One row for each document. text(doc_id) is its text; the view document_time has its "
+        "times.",
+    ),
+    "document_time": ("Times", "When each document was added, and last seen."),
+    "cursor_document": ("Unread documents", "The documents that a cursor has not seen."),
+    "batch": ("Batches", "What each batch of an add brought: new, replaced, unchanged, rejected."),
+    "cursor": ("Cursors", "How far each reader of new documents has come."),
+    "night": ("Nights", "The name of the night that an add belongs to."),
+    "parameter": ("Parameters", "What the index is made of."),
+    "bucket_size": ("Buckets by size", "How many buckets of each band have so many signatures."),
+    "bucket": ("Buckets", "Each bucket and its number of signatures. Counting them takes a while."),
+    "document_bucket": ("Documents by bucket", "Each document in each of its buckets."),
+    "posting": ("Postings", "Each signature in each of its buckets."),
+}
+"""Title and description of the tables and views that people read; the most useful first."""
+_FIRST = 4
+_HIDDEN = (
+    "alembic_version", "band", "cluster_member", "content", "edge", "edge_state", "kept_field",
+    "segment", "signature_block", "signature_release", "state", "text_dictionary",
+    "unfinished_add",
+)  # fmt: skip
+_INTERNAL = "For lshdb alone; docs/format.md describes it."
+
+
+@hookimpl
+def get_metadata(datasette: Any) -> dict[str, Any]:
+    """Return titles and descriptions for each database that is an index."""
+    tables: dict[str, dict[str, Any]] = {
+        name: {"title": title, "description": description}
+        for name, (title, description) in _SHOWN.items()
+    }
+    tables |= {name: {"hidden": True, "description": _INTERNAL} for name in _HIDDEN}
+    return {
+        "databases": {
+            name: {
+                "title": "Near-duplicate index",
+                "description_html": _start(datasette, name),
+                "tables": tables,
+            }
+            for name, database in list(datasette.databases.items())
+            if _is_index_file(database)
+        }
+    }
+
+
+def _start(datasette: Any, database: str) -> str:
+    """Return links to the views that most people look for."""
+    links = [
+        markupsafe.Markup('<a href="{}">{}</a>').format(datasette.urls.table(database, name), title)
+        for name, (title, _) in list(_SHOWN.items())[:_FIRST]
+    ]
+    return markupsafe.Markup("Begin with {}.").format(markupsafe.Markup(", ").join(links))
 
 
 @hookimpl
@@ -183,6 +253,18 @@ def _shown(value: object) -> str:
 async def _is_index(database: Any) -> bool:
     if database not in _IS_INDEX:
         (n_tables,) = (await database.execute(COUNT_INDEX_TABLES)).first()
+        _IS_INDEX[database] = n_tables == len(INDEX_TABLES)
+    return _IS_INDEX[database]
+
+
+def _is_index_file(database: Any) -> bool:
+    """Do the same without waiting, for the hook that cannot."""
+    if database not in _IS_INDEX:
+        if database.path is None or not Path(database.path).is_file():
+            return False
+        n_tables = count_in_file(Path(database.path), COUNT_INDEX_TABLES)
+        if not n_tables:
+            return False
         _IS_INDEX[database] = n_tables == len(INDEX_TABLES)
     return _IS_INDEX[database]
 

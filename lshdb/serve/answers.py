@@ -124,7 +124,7 @@ class QueryRequest(_Body):
         None,
         min_length=1,
         max_length=MOST_QUERIES,
-        description="Many texts, each as ``text``; ``answers`` has an answer for each, in order.",
+        description="Many texts, each as text; answers has an answer for each, in order.",
     )
     key: str | None = Field(None, description="Key of a document of the index; it is not listed.")
     top: int = Field(10, ge=1, le=MOST_LISTED, description="Most answers.")
@@ -132,8 +132,12 @@ class QueryRequest(_Body):
         None, description="Lowest similarity, or largest distance; by default the index's own."
     )
     below: Score | None = Field(None, description="Only documents less similar than this.")
-    measure: Literal["similarity", "containment"] = "similarity"
-    verify: Literal["none", "signature", "exact"] | None = None
+    measure: Literal["similarity", "containment"] = Field(
+        "similarity", description="Or containment: how much of the query a document contains."
+    )
+    verify: Literal["none", "signature", "exact"] | None = Field(
+        None, description="How candidates are compared: exact where texts are stored."
+    )
     recall: float | None = Field(
         None, gt=0, le=1, description="Find each of the nearest with this probability."
     )

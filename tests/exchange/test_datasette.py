@@ -70,6 +70,29 @@ def names(path: Path) -> Iterator[str]:
     yield from (name for (name,) in rows)
 
 
+def test_what_people_read_has_a_title_and_the_rest_is_hidden(path: Path, tmp_path: Path) -> None:
+    there = set(names(path))
+    shown, hidden = set(datasette_plugin._SHOWN), set(datasette_plugin._HIDDEN)
+    assert shown | hidden == there and not shown & hidden
+    pages = get(path, "/index", "/index/neighbor", "/index/edge", "/index.json", "/",
+                settings={"base_url": "/x/"})  # fmt: skip
+    assert "Near-duplicate index" in pages[0].text
+    begin = pages[0].text.partition("Begin with ")[2].partition(".")[0]
+    views = ["new_document", "neighbor", "cluster", "document_field"]
+    assert re.findall(r'href="(.*?)"', begin) == [f"/x/index/{view}" for view in views]
+    assert "Similar documents" in pages[1].text and "stored them last" in pages[1].text
+    assert "For lshdb alone" in pages[2].text
+    tables = {each["name"]: each["hidden"] for each in pages[3].json()["tables"]}
+    assert {name for name, is_hidden in tables.items() if is_hidden} == hidden
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE edge (a)")
+    connection.close()
+    assert (
+        "Near-duplicate"
+        not in asyncio.run(Datasette([str(tmp_path / "other.db")]).client.get("/other")).text
+    )
+
+
 def test_every_table_and_view_is_shown(path: Path) -> None:
     there = list(names(path))
     assert {"new_document", "neighbor", "document_field", "cursor_document", "posting"} <= {*there}

@@ -12,13 +12,15 @@ Datasette does, get the function, too.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 from lshdb.errors import QueryError
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, codec_of, needs_dictionary
 
-__all__ = ["LONGEST_VALUE", "register_text"]
+__all__ = ["LONGEST_VALUE", "count_in_file", "register_text"]
 
 LONGEST_VALUE = 256 * 2**20
 """Bytes of one value: four documents of the usual limit."""
@@ -27,6 +29,20 @@ _STATEMENT = (
     "SELECT content.form, content.body, document.n_chars FROM content "
     "LEFT JOIN document ON document.doc_id = content.doc_id WHERE content.doc_id = ?"
 )
+
+
+def count_in_file(path: Path, statement: str) -> int:
+    """Return the count that a statement gives of a file, beside connections that others open.
+
+    It is 0 where the file cannot be read.
+    """
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            (count,) = connection.execute(statement).fetchone()
+    except sqlite3.Error:
+        return 0
+    return int(count)
 
 
 def register_text(
