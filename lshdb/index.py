@@ -405,18 +405,9 @@ class Index:
     def _repr_html_(self) -> str:
         """Return what :meth:`stats` says first, for a notebook."""
         try:
-            stats = self.stats()
-        except LshdbError:
+            return self.stats()._repr_html_()
+        except LshdbError:  # it is closed
             return html_table(repr(self), (), ())
-        params = stats.params
-        rows = {
-            "documents": f"{stats.documents:,}",
-            "metric": params.metric,
-            "threshold, recall": f"{params.threshold:g}, {params.recall:g}",
-            "bands x rows": f"{params.bands} x {params.rows}",
-            "database": stats.database,
-        }
-        return html_table(repr(self), (), rows.items())
 
     @property
     def path(self) -> Path:

@@ -121,6 +121,19 @@ def test_what_a_stranger_wrote_is_text_in_a_page(index: Index) -> None:
         assert "<script" not in answer._repr_html_() and "&lt;script" in answer._repr_html_()
 
 
+def test_explanations_and_statistics_are_short(index: Index) -> None:
+    index.add([("<b>", TEXTS[0][1])])
+    explanation = index.explain(TEXTS[0][0], "<b>")
+    assert repr(explanation) == (
+        f"Explanation({TEXTS[0][0]!r}, '<b>', similarity 1 (exact), threshold 0.5, found)"
+    )
+    page = explanation._repr_html_()
+    assert "<b>" not in page and "shingles in both" in page and "bands that agree" in page
+    stats = index.stats()
+    assert repr(stats).startswith("IndexStats('") and "4 documents, threshold 0.5, " in repr(stats)
+    assert len(repr(stats)) < 200 and "<td>exact copies</td><td>1</td>" in stats._repr_html_()
+
+
 def test_an_index_says_how_large_it_is_and_whether_it_is_open(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "x.lshdb", threshold=0.5)
     index.add(TEXTS)

@@ -11,6 +11,8 @@ import numpy as np
 
 from lshdb.params.bucket_layout import bands_of, key_ranges, sql_buckets
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.bars import amount
+from lshdb.result_tables import html_table
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
 from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
 from lshdb.search.verification import check_limits, choose_method
@@ -27,7 +29,7 @@ COUNTED_SIGNATURES = 250_000
 """What takes a pass is counted unasked in an index of so many: a tenth of a second of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class IndexStats:
     """The result of :meth:`lshdb.Index.stats`.
 
@@ -124,6 +126,32 @@ class IndexStats:
     log_bytes: int
     reclaimable_bytes: int
     kernel: str
+
+    def __repr__(self) -> str:
+        return (
+            f"IndexStats({str(self.path)!r}, {self.documents:,} documents, threshold "
+            f"{self.params.threshold:g}, {amount(self._bytes, 'bytes')})"
+        )
+
+    @property
+    def _bytes(self) -> int:
+        files = self.signature_bytes + self.vector_bytes + self.order_bytes
+        return files + self.database_bytes + self.log_bytes
+
+    def _repr_html_(self) -> str:
+        """Return what is asked first, for a notebook."""
+        params = self.params
+        rows = {
+            "documents": f"{self.documents:,}",
+            "exact copies": f"{self.exact_copies:,}",
+            "metric": params.metric,
+            "threshold, recall": f"{params.threshold:g}, {params.recall:g}",
+            "bands x rows": f"{params.bands} x {params.rows}",
+            "clusters": None if self.clusters is None else f"{self.clusters:,}",
+            "on disk": amount(self._bytes, "bytes"),
+            "database": self.database,
+        }
+        return html_table(repr(self), (), [row for row in rows.items() if row[1] is not None])
 
 
 def gather_stats(

@@ -30,6 +30,7 @@ from lshdb.errors import (
 )
 from lshdb.ingest.cut_documents import whole_texts, windows_of
 from lshdb.params.index_params import IndexParams
+from lshdb.result_tables import html_table
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import compare_rows, matching_bands
 from lshdb.signatures.family import Family
@@ -49,7 +50,10 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_SHINGLES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
     """The result of :meth:`lshdb.Index.explain`.
 
@@ -125,6 +129,28 @@ class Explanation:
     def is_near_duplicate(self) -> bool:
         """Whether the similarity reaches the threshold."""
         return self.similarity >= self.threshold
+
+    def __repr__(self) -> str:
+        said = f"similarity {self.similarity:.4g}"
+        if self.distance is not None:
+            said = f"distance {self.distance:.4g}"
+        return (
+            f"Explanation({self.key1!r:.80}, {self.key2!r:.80}, {said} ({self.method}), "
+            f"threshold {abs(self.threshold):g}, {'found' if self.is_found else 'not found'})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the figures and the first shingles, for a notebook."""
+        rows: dict[str, str] = {
+            "equal slots": f"{self.equal_slots} of {self.num_perm}",
+            "bands that agree": f"{len(self.matched_bands)} of {self.bands}",
+            "recall at this similarity": f"{self.recall:.4f}",
+        }
+        parts = {"in both": self.shared, "in the first": self.only1, "in the second": self.only2}
+        for name, shingles in parts.items():
+            if shingles is not None:
+                rows[f"{len(shingles):,} shingles {name}"] = ", ".join(shingles[:_SHINGLES_SHOWN])
+        return html_table(repr(self), (), rows.items())
 
 
 @dataclass(frozen=True, slots=True)
