@@ -19,6 +19,8 @@ A block of a language in ``RUN`` has a comment above it that says what becomes o
     is the block under ``<!-- output -->`` that follows; without one it prints nothing.
 ``<!-- python with spark: NAME -->``
     The same, all of a page together, with a session of Spark as ``spark`` (``tests/spark``).
+``<!-- python with a peer: NAME -->``
+    The same, if the package NAME is installed.
 ``<!-- sql: NAME -->``
     A statement for an index of texts.
 ``<!-- not run: REASON -->``
@@ -46,6 +48,7 @@ KINDS = {
     "session with pgbouncer",
     "python",
     "python with spark",
+    "python with a peer",
     "sql",
     "not run",
     "output",

@@ -309,6 +309,14 @@ def test_session_with_a_standby(
 # Python
 
 
+@pytest.mark.parametrize("found", list(groups("python with a peer")), ids=named)
+def test_python_with_a_peer(
+    found: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(found[0].name)
+    run_python(found, tmp_path, monkeypatch)
+
+
 @pytest.mark.parametrize("found", list(groups("python")), ids=named)
 def test_python(
     found: list[Block],
@@ -319,6 +327,11 @@ def test_python(
     of_sqlite = any(re.search(r"\btext\(doc_id\)|index\.db", part.text) for part in found)
     if of_sqlite and request.config.getoption("--database") == "postgres":
         pytest.skip("about a file of SQLite")
+    run_python(found, tmp_path, monkeypatch)
+
+
+def run_python(found: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the blocks of one name, and compare what they print."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for part in found:
