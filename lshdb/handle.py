@@ -465,6 +465,7 @@ class ListingTable(Listing[_Item], ResultTable):
     def _repr_html_(self) -> str:
         """Return the first rows, for a notebook: the question is asked again."""
         listing = copy.copy(self)  # what the last loop says of itself stays
+        listing._on_progress = None  # nobody follows the first rows
         names = [name for name, _ in listing._fields()]
         try:
             rows = list(itertools.islice(listing._rows(), PREVIEW_ROWS + 1))

@@ -405,7 +405,7 @@ class Index:
     def _repr_html_(self) -> str:
         """Return what :meth:`stats` says first, for a notebook."""
         try:
-            return self.stats()._repr_html_()
+            return self.stats().html(repr(self))
         except LshdbError:  # it is closed
             return html_table(repr(self), (), ())
 

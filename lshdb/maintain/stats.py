@@ -140,6 +140,10 @@ class IndexStats:
 
     def _repr_html_(self) -> str:
         """Return what is asked first, for a notebook."""
+        return self.html(repr(self))
+
+    def html(self, caption: str) -> str:
+        """Return what is asked first as a table of HTML."""
         params = self.params
         rows = {
             "documents": f"{self.documents:,}",
@@ -151,7 +155,7 @@ class IndexStats:
             "on disk": amount(self._bytes, "bytes"),
             "database": self.database,
         }
-        return html_table(repr(self), (), [row for row in rows.items() if row[1] is not None])
+        return html_table(caption, (), [row for row in rows.items() if row[1] is not None])
 
 
 def gather_stats(
