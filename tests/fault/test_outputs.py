@@ -25,7 +25,6 @@ from tests.fault.writer import (
     CHANGING,
     KILL_AFTER,
     KILL_BEFORE,
-    KILL_HALF,
     MARK,
     PASS,
     Outcome,
@@ -33,7 +32,7 @@ from tests.fault.writer import (
 )
 
 Files = dict[str, bytes]
-WAYS = (KILL_BEFORE, KILL_HALF, KILL_AFTER)
+WAYS = (KILL_BEFORE, KILL_AFTER)  # no kill leaves half of a write below a page
 
 
 @dataclass(frozen=True)

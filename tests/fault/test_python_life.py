@@ -23,6 +23,8 @@ import pytest
 
 import lshdb
 from lshdb import Index, LshdbError
+from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.rowfiles.row_file import RowFile
 from tests.children.databases import child_path
 from tests.conftest import family_corpus
 from tests.fault.test_processes import streams
@@ -239,6 +241,43 @@ def test_ctrl_c_at_random_moments_of_every_method(index: Index, is_long: bool) -
     finally:
         signal.signal(signal.SIGALRM, before)
     assert n_interrupted > (200 if is_long else 3)
+
+
+def test_a_lock_is_given_back_wherever_ctrl_c_comes(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("_write", "acquire"):
+        lock = WriterLock(index.path / "lock", 0)
+        lock.acquire()
+        with monkeypatch.context() as patched:
+            patched.setattr(WriterLock, "_write", interrupt)
+            if name == "_write":
+                with pytest.raises(KeyboardInterrupt):
+                    lock.release()
+        del lock
+        own = WriterLock(index.path / "lock", 0)
+        own.acquire()
+        own.release()
+
+
+def test_a_header_that_is_read_while_it_is_written(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of rows becomes a digit longer, and what stands behind it moves."""
+    read, n_torn = RowFile._read, iter(range(3))
+
+    def torn(file: RowFile, size: int, offset: int) -> bytes:
+        header = read(file, size, offset)
+        is_torn = offset == 0 and next(n_torn, None) is not None
+        return header[:64] + header[65:] + b" " if is_torn else header
+
+    monkeypatch.setattr(RowFile, "_read", torn)
+    with Index.open(index.path) as own:
+        assert own.query(TEXT)
+    assert next(n_torn, None) is None
 
 
 PROGRAM = """

@@ -20,7 +20,8 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from lshdb.storage.place.lock import WriterLock
-WriterLock(Path(sys.argv[1]), 0).acquire()
+lock = WriterLock(Path(sys.argv[1]), 0)
+lock.acquire()
 print("held", flush=True)
 time.sleep(float(sys.argv[2]))
 """

@@ -167,15 +167,25 @@ class WriterLock:
         It is unlocked and not only closed: a process forked meanwhile has the file open, too, and
         would keep the lock for as long as it lives. In such a process the file is only closed.
         """
-        if self._descriptor is not None:
+        descriptor = self._descriptor
+        if descriptor is None:
+            return
+        try:  # Ctrl-C may come at any line
+            if self._process.is_this and self._is_said:
+                with contextlib.suppress(OSError):
+                    self._write(self._mark and f"\n{self._mark}")
+        finally:
             if self._process.is_this:
-                if self._is_said:
-                    with contextlib.suppress(OSError):
-                        self._write(self._mark and f"\n{self._mark}")
                 with contextlib.suppress(OSError):  # then closing unlocks it, unless forked
-                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            os.close(self._descriptor)
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
             self._descriptor = None
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Release a lock whose holder was interrupted between taking it and noting that it has."""
+        if getattr(self, "_descriptor", None) is not None:
+            with contextlib.suppress(OSError):
+                self.release()
 
     def is_in_place(self) -> bool:
         """Return whether the locked file is still the one at its path."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,6 +48,7 @@ PIECE_BYTES = 16 * 2**20
 """Bytes of a block that are read at a time: a block of any signatures, or a part of large
 vectors."""
 _COPY_BYTES = 2**30
+_READS_OF_HEADER = 6
 _WAY_OUT = (
     "restore the index from a copy, or let lshdb check --repair make the rows again from stored "
     "texts"
@@ -155,9 +157,13 @@ class RowFile:
         DamageError
             The file is absent, short, not an ``.npy``, or has rows of another width or type.
         """
-        header = self._read(HEADER_BYTES, 0)
-        n_rows = _counted(header)
-        if header != self.layout.header(n_rows):
+        for n_earlier in range(_READS_OF_HEADER):
+            header = self._read(HEADER_BYTES, 0)
+            n_rows = _counted(header)
+            if header == self.layout.header(n_rows):
+                break
+            time.sleep(n_earlier / 1000)  # perhaps it was read while a writer wrote it
+        else:
             raise DamageError(
                 f"the header of the {self.what} {self.path} is "
                 f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has rows of "
