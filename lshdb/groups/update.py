@@ -391,11 +391,10 @@ class EdgeMaking:
 
     def _reached(self, before: EdgeState) -> EdgeState:
         snapshot = self._snapshot
-        last = snapshot.last_batch()
         reached = replace(
             self._target,
             n_signatures=snapshot.n_signatures,
-            batch_id=last.batch_id if last else 0,
+            batch_id=snapshot.newest_batch(),
             release_id=snapshot.edges.last_release(),
             hot_buckets=max(before.hot_buckets, self._left_out.buckets),
             hot_pairs=before.hot_pairs + self._left_out.pairs,

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.documents.document import REFERENCE_FIELDS
-from lshdb.errors import ParameterError
+from lshdb.errors import LshdbWarning, ParameterError, warn_caller
 from lshdb.shingling import normalise, split_words
 from lshdb.storage.transactions.index_state import IndexState, OpenIndex
 
@@ -105,6 +105,13 @@ def check_agreement(
     with store.reading() as snapshot:
         for name in (*agreement.agree, *agreement.differ):
             require_field(snapshot, name)
+        if not snapshot.has_fields():
+            shown = ", ".join((*agreement.agree, *agreement.differ))
+            warning = LshdbWarning(
+                f"no document has a kept field, so {shown} tells no two documents apart; fields "
+                "are kept by --keep-fields when documents are added"
+            )
+            warn_caller(warning)
     return agreement
 
 

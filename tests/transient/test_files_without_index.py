@@ -253,3 +253,11 @@ def test_a_query_is_of_an_index_or_of_files(run: Run, folder: Path, temporary: P
     assert "1 rejected" in run("query", "--in", "bad.jsonl", "--text", "a b c d e f", code=5).stderr
     said = run("query", "--in", "nowhere.jsonl", "--text", "x", code=1).stderr
     assert "nowhere.jsonl: no such file" in said
+
+
+def test_fields_that_nobody_keeps_are_named(run: Run, folder: Path, temporary: Path) -> None:
+    run("add", "i.lshdb", "n.jsonl")
+    for words in (["i.lshdb"], ["n.jsonl"]):
+        said = run("pairs", *words, "--agree", "year").stderr
+        assert "no document has a kept field, so year tells no two documents apart" in said
+        assert "kept field" not in run("pairs", *words).stderr

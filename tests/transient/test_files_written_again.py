@@ -132,10 +132,10 @@ def test_keys_that_come_again(tmp_path: Path, temporary: Path) -> None:
         with make() as index:
             index.add(read_documents(paths))
             written = index.dedup_files(paths, tmp_path / "out.jsonl", overwrite=True)
-            results.append(written.files)
+            results.append((written.files, written.newest_batch))
             results.append((tmp_path / "out.jsonl").read_bytes())
     assert results[:2] == results[2:]
-    assert results[0][0].repeated == 1
+    assert results[0][0][0].repeated == results[0][1] == 1
 
 
 def test_a_file_that_changes_meanwhile_is_not_cut(
