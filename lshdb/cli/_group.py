@@ -211,8 +211,9 @@ class LazyGroup(click.Group):
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
     if is_set:
         from lshdb import __version__, kernel_name
+        from lshdb.params.index_params import FORMAT
 
-        say(f"lshdb {__version__}, kernel {kernel_name()}")
+        say(f"lshdb {__version__}, format {FORMAT}, kernel {kernel_name()}")
         ctx.exit()
 
 
@@ -233,7 +234,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool)
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, and whether the compiled kernel is in use.",
+    help="Show the version, the format of an index, and whether the compiled kernel is in use.",
 )
 def cli() -> None:
     """Keep a near-duplicate index on disk: add documents, find the similar ones."""

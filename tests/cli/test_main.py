@@ -68,7 +68,8 @@ def test_help_imports_neither_numpy_nor_a_command() -> None:
 
 
 def test_version(run: Run) -> None:
-    assert run("--version").stdout == f"lshdb {lshdb.__version__}, kernel {lshdb.kernel_name()}\n"
+    expected = f"lshdb {lshdb.__version__}, format 2, kernel {lshdb.kernel_name()}\n"
+    assert run("--version").stdout == expected
 
 
 @pytest.mark.parametrize(
