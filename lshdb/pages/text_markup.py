@@ -84,6 +84,11 @@ class ShownText:
         """The characters that are shown."""
         return sum(len(piece.text) for piece in self.pieces)
 
+    @property
+    def is_code(self) -> bool:
+        """Whether it looks like code."""
+        return _is_code("".join(piece.text for piece in self.pieces))
+
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
@@ -129,6 +134,11 @@ class SideBySide:
         """The characters that are shown, folded ones included."""
         return sum(len(piece.text) for row in self.rows for piece in (*row.left, *row.right))
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the second text looks like code."""
+        return _is_code(self.diff.text2)
+
 
 def readable(body: Any) -> str:
     """Return a body as text; weights one a line, sorted."""
@@ -146,7 +156,7 @@ def unchanged_text(body: Any, longest: int = LONGEST) -> ShownText:
 def first_words(body: Any, longest: int) -> str:
     """Return the beginning of a text as one line, up to the end of a word."""
     text = readable(body)
-    line = " ".join(text[: 2 * longest].split())
+    line = " ".join(text[: 2 * longest].replace("\xad\n", "\xad").split())
     if len(line) <= longest and len(text) <= 2 * longest:
         return line
     return line[:longest].rpartition(" ")[0] or line[:longest]
@@ -204,6 +214,11 @@ def _compared(
     return diff, cut[0], cut[1]
 
 
+def _is_code(text: str) -> bool:
+    """Return whether a text has the marks of code on a tenth of its lines, and on two at least."""
+    return len(_OF_CODE.findall(text)) >= max(2.0, 0.1 * text.count("\n"))
+
+
 def _flowing(text: str) -> str:
     """Return a text with soft line breaks, as long as before.
 
@@ -212,7 +227,7 @@ def _flowing(text: str) -> str:
     """
     lines = text.split("\n")
     full = 0.6 * max(len(line) for line in lines)
-    if not 0.6 * _SHORTEST_LINE <= full <= 0.6 * _LONGEST_LINE or _OF_CODE.search(text):
+    if not 0.6 * _SHORTEST_LINE <= full <= 0.6 * _LONGEST_LINE or _is_code(text):
         return text
     parts = [lines[0]]
     for line, following in itertools.pairwise(lines):

@@ -344,7 +344,10 @@ class _Lookup:
         if is_compared and neighbour and not is_copy and body is not None:
             near_body = self._bodies.get(self._documents[neighbour].doc_id)
             if near_body is not None:
-                sides = side_by_side(near_body, body, steps=self._params.normalisation)
+                sides = side_by_side(
+                    near_body, body, steps=self._params.normalisation,
+                    keep_folds=self._compared > COMPARED,
+                )  # fmt: skip
         return Member(
             key=key,
             source=document.source,

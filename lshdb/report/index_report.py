@@ -427,7 +427,9 @@ class _Report:
                     value=value,
                     is_within=pair.level >= self._level,
                     bands=pair.bands,
-                    sides=side_by_side(*bodies.values(), steps=self._params.normalisation)
+                    sides=side_by_side(
+                        *bodies.values(), steps=self._params.normalisation, keep_folds=True
+                    )
                     if bodies
                     else None,
                 )
@@ -541,7 +543,7 @@ class _OnPage:
     n_bytes: int = 0
     sizes: list[int] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
+    first: ShownCluster | None = None
 
     def clusters(self) -> Iterator[ShownCluster]:
         """Yield clusters until the page is full."""
@@ -552,7 +554,7 @@ class _OnPage:
             if cluster is None:
                 return
             self.sizes.append(cluster.size)
-            self.labels = [*self.labels[:1], cluster.label]
+            self.first = self.first or cluster
             if cluster.spread is not None:
                 self.ends += [cluster.spread.low, cluster.spread.high]
                 self.ends = [min(self.ends), max(self.ends)]
@@ -575,7 +577,8 @@ class _OnPage:
             "clusters": len(self.sizes), "largest": max(self.sizes), "smallest": min(self.sizes),
             "low": self.ends[0] if self.ends else None,
             "high": self.ends[-1] if self.ends else None,
-            "first": self.labels[0], "last": self.labels[-1],
+            "first": self.first.label if self.first else "",
+            "lead": self.first.lead if self.first else "",
         }  # fmt: skip
 
 

@@ -36,7 +36,8 @@ def pair_page(store: Store, family: Family, key1: str, key2: str | None, body: B
     unnamed = f"the {params.kind.body} given"
     page = Page(
         title=f"{key1} and {key2 or unnamed}",
-        subtitle="How similar they are, and what differs",
+        name=store.path.name,
+        note="Two documents",
         assets=inline_assets(),
         footer=f"lshdb {__version__}",
     )

@@ -102,6 +102,7 @@ the office of the clerk.
 And no more."""
 CODE = """def answer(question: str) -> list[str]:
     return [question for _ in range(len(it))]
+import sys
 print(answer(SOMETHING_LONG_ENOUGH_TO_FLOW))"""
 
 
@@ -113,12 +114,15 @@ print(answer(SOMETHING_LONG_ENOUGH_TO_FLOW))"""
     ids=["scan", "code", "short", "long", "list"],
 )  # fmt: skip
 def test_only_the_ends_of_full_lines_of_prose_flow(text: str, flowing: str | None) -> None:
-    assert unchanged_text(text).pieces[0].text == (flowing or text)
+    shown = unchanged_text(text)
+    assert shown.pieces[0].text == (flowing or text)
+    assert shown.is_code == (text is CODE)
 
 
 def test_first_words_end_with_a_word() -> None:
     assert first_words("one  two\nthree four", 12) == "one two"
     assert first_words("one", 12) == "one" and first_words("x" * 99, 12) == "x" * 12
+    assert first_words("prop\xad\nerty", 12) == "prop\xaderty"
 
 
 def test_a_megabyte_without_a_blank_is_cut() -> None:

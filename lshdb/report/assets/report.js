@@ -165,10 +165,14 @@
   const links = [...document.querySelectorAll('.tabs a[href^="#"]')];
   const heads = links.map((each) => document.getElementById(each.hash.slice(1)));
   const follow = () => {
-    const place = heads.findLastIndex((each) => each && each.getBoundingClientRect().top < 160);
+    const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 8;
+    const place = isEnd ? heads.length - 1 : heads.findLastIndex((each) => each && each.getBoundingClientRect().top < 160);
     links.forEach((each, number) => {
-      if (number === Math.max(0, place)) each.setAttribute("aria-current", "true");
-      else each.removeAttribute("aria-current");
+      if (number !== Math.max(0, place)) return each.removeAttribute("aria-current");
+      if (each.ariaCurrent) return;
+      each.setAttribute("aria-current", "true");
+      const bar = each.closest("ul");
+      bar.scrollLeft = each.offsetLeft - bar.offsetLeft - 48;
     });
   };
   if (links.length) addEventListener("scroll", follow, { passive: true });
