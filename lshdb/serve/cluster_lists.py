@@ -39,7 +39,15 @@ if TYPE_CHECKING:
 
     from lshdb.index import Index
 
-__all__ = ["SORTS", "ClusterLists", "OfState", "RankedClusters", "rank_clusters"]
+__all__ = [
+    "LOOKED_UP",
+    "SORTS",
+    "ClusterLists",
+    "OfState",
+    "RankedClusters",
+    "ServedMember",
+    "rank_clusters",
+]
 
 CLUSTERS = 20
 """Clusters of a page."""
@@ -266,6 +274,30 @@ class ClusterPage:
         return max(0, self.offset - CLUSTERS) if self.offset else None
 
 
+@dataclass(frozen=True, slots=True)
+class ServedMember:
+    """A document of an open cluster.
+
+    Attributes
+    ----------
+    key : str
+    nearest : str
+        The most similar of the other documents; empty where no pair of them is stored.
+    similarity : float or None
+        Or distance, to ``nearest``.
+    is_copy : bool
+        Whether both have one content.
+    is_kept : bool
+        Whether ``dedup`` keeps it.
+    """
+
+    key: str
+    nearest: str
+    similarity: float | None
+    is_copy: bool
+    is_kept: bool
+
+
 class ClusterLists:
     """Pages of clusters of an index."""
 
@@ -302,6 +334,41 @@ class ClusterLists:
         asked = {name: values[name] for name in _FILTERS if values.get(name)}
         rows = [self._row(ranked, place, key, words) for place, key in found]
         return ClusterPage(ranked, rows, len(order), offset, end, asked, sort, words)
+
+    def members(self, key: str) -> list[ServedMember]:
+        """Return the first members of the cluster of a document; none if it is in none."""
+        label = list(self._index.sql(CLUSTER_NUMBER, {"key": key}))
+        if not label:
+            return []
+        values = {"label": label[0][0]}
+        rows = list(self._index.sql(CLUSTER_MEMBERS, {**values, "most": LOOKED_UP}))
+        edges = list(self._index.sql(CLUSTER_EDGES, {**values, "most": _EDGES}))
+        if len(rows) < 2:
+            return []
+        curve = self._index.params.curve
+        first: dict[int, str] = {}
+        for member, signature, _, _ in rows:
+            first.setdefault(signature, member)
+        near: dict[int, tuple[float, int]] = {}
+        for left, right, level in edges:
+            if left in first and right in first:
+                near[left] = max(near.get(left, (level, -right)), (level, -right))
+                near[right] = max(near.get(right, (level, -left)), (level, -left))
+        kept = _kept(tuple(row[1] for row in rows), edges)
+        members = []
+        for member, signature, _, _ in rows:
+            is_copy = first[signature] != member
+            nearest, level = first[signature] if is_copy else "", curve.best
+            if not is_copy and signature in near:
+                level, negative = near[signature]
+                nearest = first[-negative]
+            members.append(
+                ServedMember(
+                    member, nearest, curve.value(level) if nearest else None, is_copy,
+                    not is_copy and signature in kept,
+                )
+            )  # fmt: skip
+        return members
 
     def _first_batch(self, date: str) -> int:
         """Return the first batch that began on a date or later; none has the number otherwise."""
@@ -378,18 +445,18 @@ class ClusterLists:
                 for name, count in counts.most_common(_SOURCES)
             ],
             n_looked_up=len(members),
-            n_dropped=len(members) - _n_kept(signatures, rows),
+            n_dropped=len(members) - len(_kept(signatures, rows)),
         )  # fmt: skip
 
 
-def _n_kept(signatures: tuple[int, ...], edges: list[Any]) -> int:
-    """Return how many of some documents ``dedup`` keeps, the oldest first."""
+def _kept(signatures: tuple[int, ...], edges: list[Any]) -> set[int]:
+    """Return the contents of some documents of which ``dedup`` keeps one, the oldest first."""
     order = np.array(list(dict.fromkeys(signatures)), dtype=np.int64)
     sides = np.array([row[:2] for row in edges], dtype=np.int64).reshape(-1, 2)
     sides = sides[np.isin(sides, order).all(axis=1)]
     left, right = np.ascontiguousarray(sides.T)
     nodes, representatives, _ = represent(order, left, right)
-    return int((nodes == representatives).sum())
+    return set(nodes[nodes == representatives].tolist())
 
 
 def _pattern(words: str) -> re.Pattern[str]:

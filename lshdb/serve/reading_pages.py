@@ -31,6 +31,7 @@ from lshdb.pages import (
 )
 from lshdb.pages.text_markup import (
     ShownText,
+    SideBySide,
     first_words,
     readable,
     show_difference,
@@ -39,13 +40,12 @@ from lshdb.pages.text_markup import (
 )
 from lshdb.serve.answers import ErrorAnswer
 from lshdb.serve.bucket_lists import BucketLists, shared_words
-from lshdb.serve.cluster_lists import SORTS, ClusterLists
+from lshdb.serve.cluster_lists import LOOKED_UP, SORTS, ClusterLists, ServedMember
 from lshdb.serve.examples import example_commands
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
 from lshdb.storage.tables.view_statements import (
     BUCKET_KEYS,
-    CLUSTER_KEYS,
     CLUSTER_OF_KEY,
     DOCUMENT_ORIGIN,
 )
@@ -223,18 +223,19 @@ class ReadingPages:
         """Show the members of a cluster side by side."""
 
         def question() -> Response:
-            rows = list(self._index.sql(CLUSTER_OF_KEY, {"key": key}))
-            label, size = rows[0] if rows else (None, 0)
-            listed = self._index.sql(CLUSTER_KEYS, {"label": label, "most": LISTED})
-            keys = [member for (member,) in listed]
-            if not keys:
+            members = self._lists.members(key)
+            if not members:
                 raise KeyNotFoundError(
                     f"no cluster has the document {key!r}", key=key,
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
+            first = self._text(members[0].key)
             return self._page(
-                "/clusters", "served_cluster.html", heading=label, crumb=label, size=size,
-                members=self._side_by_side(keys[:MEMBERS]), more=keys[MEMBERS:],
+                "/clusters", "served_cluster.html", crumb=members[0].key, members=members,
+                heading="" if first is None else first_words(first, LEAD // 2) + " …",
+                shown=[(member, self._beside_nearest(member)) for member in members[:MEMBERS]],
+                first=None if first is None else unchanged_text(first), most=LOOKED_UP,
+                word="distance" if self._index.params.kind.is_distance else "similarity",
             )  # fmt: skip
 
         return await self._workers.ask(question)
@@ -406,10 +407,11 @@ class ReadingPages:
         except TextNotStoredError:
             return None
 
-    def _side_by_side(self, keys: list[str]) -> list[tuple[str, ShownText | None]]:
-        """Return members with their texts: the first whole, the others compared with it."""
-        first = self._text(keys[0])
-        if first is None:
-            return [(key, None) for key in keys]
-        differences = [(key, self._difference(first, self._text(key))) for key in keys[1:]]
-        return [(keys[0], unchanged_text(first)), *differences]
+    def _beside_nearest(self, member: ServedMember) -> SideBySide | None:
+        """Return the texts of a document's nearest and of itself; None for copies."""
+        if member.is_copy or not member.nearest:
+            return None
+        texts = self._text(member.nearest), self._text(member.key)
+        if None in texts:
+            return None
+        return side_by_side(*texts, steps=self._index.params.normalisation)

@@ -191,13 +191,28 @@ def test_the_decision_of_a_cluster_is_that_of_dedup(nights: Index) -> None:
                 for n in range(9)])  # fmt: skip
     nights.update_clusters()
     dropped = {decision.key for decision in nights.dedup() if not decision.keep}
-    tree = parse(ask(make_application(nights), "/clusters").body.decode())
+    app = make_application(nights)
+    tree = parse(ask(app, "/clusters").body.decode())
     numbers = {next(each.iter("a")).get("href").partition("key=")[2]:
                text_of(by_class(each, "right")[0]) for each in by_class(tree, "row")}  # fmt: skip
     for cluster in nights.clusters():
         n = len(dropped & set(cluster.keys))
         assert numbers[cluster.label].startswith(f"{n} dropped"), cluster
         assert f"{len(cluster.keys) - n} kept" in numbers[cluster.label]
+        opened = parse(ask(app, f"/cluster?key={cluster.keys[-1]}").body.decode())
+        for member in by_class(opened, "member"):
+            key = text_of(by_class(member, "key")[0])
+            assert (
+                len(by_class(member, "drop")) == (key in dropped) != len(by_class(member, "keep"))
+            )
+            ((level,),) = nights.sql(
+                "SELECT max(similarity) FROM neighbor WHERE key = :key AND similarity < 1",
+                {"key": key},
+            )
+            said = text_of(by_class(member, "under")[0])
+            assert (level is None or f"similarity {level:.3f} to " in said) and (
+                level is not None or key == cluster.label or f"copy of {cluster.label}" in said
+            )
 
 
 def test_clusters_are_those_of_the_last_commit(nights: Index) -> None:
