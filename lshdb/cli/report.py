@@ -68,10 +68,10 @@ def command(
 ) -> None:
     """Write a report on INDEX as pages of HTML, to open in a browser.
 
-    It shows what was added when, what is found and what is missed, candidates by similarity, pairs
-    near the threshold that you can mark for lshdb tune --labels, the buckets that cost most, which
-    add repeated which, and all clusters with their documents side by side. The pages need neither a
-    server nor a network. Needs the extra lshdb[report].
+    It shows what is duplicated and what lshdb dedup would drop: all clusters with their documents
+    side by side, which add repeated which, pairs near the threshold that you judge for lshdb tune
+    --labels, what is found and what is missed, the buckets that cost most, and what was added when.
+    The pages need neither a server nor a network. Needs the extra lshdb[report].
 
     \b
     lshdb report news.lshdb -o report.html

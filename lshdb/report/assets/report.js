@@ -256,11 +256,15 @@
     show();
     document.getElementById("answers").addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (button) answer(button.dataset.answer);
+      if (!button) return;
+      if (event.detail) button.blur(); // by a pointer: the next space skips, and does not press it
+      answer(button.dataset.answer);
     });
     addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target.closest("input, select, textarea, button, summary, a")) return;
+      const focused = document.activeElement;
+      if (focused.closest("input, select, textarea")) return;
+      if (event.key === " " && focused.closest("button, summary, a")) return; // it presses that
       const box = document.getElementById("pairs").getBoundingClientRect();
       if (box.bottom < 0 || box.top > innerHeight) return; // somebody reads another section
       if (event.key === "y") answer("yes");
