@@ -56,8 +56,8 @@ COLUMNS = {
 _OWN = {
     "pairs": ("verify", "max_bucket", "index", "since"),
     "clusters": ("verify", "max_bucket", "index", "min_size", "linkage"),
-    "dedup": ("verify", "max_bucket", "index", "keep", "only"),
-    "deduplicate": ("verify", "max_bucket", "keep", "mark"),
+    "dedup": ("verify", "max_bucket", "index", "keep", "only", "linkage"),
+    "deduplicate": ("verify", "max_bucket", "keep", "mark", "linkage"),
     "neighbors": ("verify", "max_bucket", "top"),
     "rejected": (),
     "add": ("index", "night"),
@@ -218,6 +218,9 @@ def command(
     the executors write any answer, in no order, and the folder is whole once it has _SUCCESS.
     deduplicate writes the records that are kept, with the columns and the folders of partitions of
     FILE; lines of JSON byte for byte. Records that are no documents are kept.
+
+    dedup and deduplicate keep documents that are verified to be similar to what they drop. With
+    --linkage component they keep one document of each connected component, of any size.
 
     The answers are those of lshdb add and the command of the same name, for documents added in the
     order of their keys. FILE is a file, a folder or a pattern that Spark can read, local or

@@ -340,6 +340,7 @@ class DatasetIndex:
         *,
         keep: str = "first",
         only: Only = "all",
+        linkage: Linkage = "representative",
         threshold: float | None = None,
         verify: Verify | None = None,
         max_bucket: int | str | None = None,
@@ -352,6 +353,8 @@ class DatasetIndex:
             The document to keep.
         only : {"all", "keep", "drop"}
             Which decisions to return.
+        linkage : {"representative", "component"}
+            As for :func:`lshdb.spark.dedup`.
         threshold, verify, max_bucket
             As for :meth:`pairs`.
 
@@ -361,7 +364,10 @@ class DatasetIndex:
         """
         check_choice("only", only, ONLY)
         check_choice("keep", keep, ("first", "last", "longest", "shortest"))
-        return decisions_of(self._graph(threshold, verify, max_bucket), keep, only)
+        check_choice("linkage", linkage, LINKAGES)
+        are_all = linkage != "component"
+        graph = self._graph(threshold, verify, max_bucket, are_all=are_all)
+        return decisions_of(graph, keep, only, linkage)
 
     def loss(
         self,

@@ -107,6 +107,21 @@ class DocumentGraph:
         )  # fmt: skip
         return chosen.join(names, "chosen")
 
+    def chosen_of_components(self, preference: list[Column]) -> DataFrame:
+        """Choose the most preferred document of each component; nothing within is compared.
+
+        Returns the columns of :meth:`chosen`; ``similarity`` is null.
+        """
+        rows = self._speakers(preference).join(self.with_copies(), "signature_id")
+        first = Window.partitionBy("root").orderBy(*preference)
+        best = rows.withColumn("turn", sf.row_number().over(first)).where("turn = 1").select(
+            "root", sf.col("signature_id").alias("chosen"), sf.col("key").alias("speaker"),
+            age().alias("speaker_age"),
+        )  # fmt: skip
+        similarity = sf.lit(None).cast("double").alias("similarity")
+        chosen = rows.select("signature_id", "root").join(best, "root")
+        return chosen.select("signature_id", "chosen", similarity, "speaker", "speaker_age")
+
     def finally_chosen(self, preference: list[Column]) -> DataFrame:
         """Choose until no two kept documents are found to be similar in large buckets.
 
@@ -177,20 +192,24 @@ def clusters_of(graph: DocumentGraph, *, min_size: int, linkage: str) -> DataFra
     return clustered.select("cluster", "size", "key")
 
 
-def decisions_of(graph: DocumentGraph, keep: str, only: str) -> DataFrame:
+def decisions_of(graph: DocumentGraph, keep: str, only: str, linkage: str) -> DataFrame:
     """Return the decisions of :func:`lshdb.spark.dedup`: all, or only ``keep`` or ``drop``."""
     params, method = graph.params, graph.method
     if field_name(keep) is not None:
         _refuse_unordered(graph, keep)
-    chosen = graph.finally_chosen(_preference(keep))
+    if linkage == "component":
+        chosen = graph.chosen_of_components(_preference(keep))
+    else:
+        chosen = graph.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
     documents = graph.documents.join(chosen, "signature_id", "left").withColumn(
-        "similarity", sf.coalesce("similarity", best)
+        "similarity",
+        sf.when(sf.col("signature_id") == sf.col("chosen"), best).otherwise(sf.col("similarity")),
     )
     drops = sf.coalesce(sf.col("speaker") != sf.col("key"), sf.lit(False))
     of_dropped = (
-        sf.col("speaker").alias("kept_key"), sf.col("similarity"), sf.lit(method).alias("method"),
-        *distances(params),
+        sf.col("speaker").alias("kept_key"), sf.col("similarity"),
+        sf.when(sf.col("similarity").isNotNull(), method).alias("method"), *distances(params),
     )  # fmt: skip
     decision = sf.when(drops, "drop").otherwise("keep").alias("decision")
     decisions = documents.select("key", decision, *of_dropped)

@@ -131,7 +131,9 @@ class Answers:
         graph = DocumentGraph.of(self._stages, of_all=False, are_all=linkage != "component")
         return clusters_of(graph, min_size=min_size, linkage=linkage)
 
-    def dedup(self, *, keep: Keep = "first", only: Only = "all") -> DataFrame:
+    def dedup(
+        self, *, keep: Keep = "first", only: Only = "all", linkage: Linkage = "representative"
+    ) -> DataFrame:
         """Decide for each document whether to keep it, and if not, which one is kept instead.
 
         A dropped document is verified to be similar to the one kept in its place. In buckets over
@@ -146,6 +148,10 @@ class Answers:
             the document with the largest (smallest) value of a column.
         only : {"all", "keep", "drop"}
             Which decisions to return.
+        linkage : {"representative", "component"}
+            ``component`` keeps one document of each connected component, though it may not be
+            similar to those that are dropped for it: ``similarity`` and ``method`` are then null,
+            but for copies. Components of any size are decided, in the memory of a task.
 
         Returns
         -------
@@ -160,10 +166,17 @@ class Answers:
             Also if ``keep`` names another column than ``value``.
         """
         check_choice("only", only, ONLY)
+        check_choice("linkage", linkage, LINKAGES)
         self._check_keep(keep)
-        return decisions_of(DocumentGraph.of(self._stages, of_all=True), keep, only)
+        return decisions_of(self._graph(linkage), keep, only, linkage)
 
-    def deduplicate(self, *, keep: Keep = "first", mark: bool = False) -> DataFrame:
+    def _graph(self, linkage: str) -> DocumentGraph:
+        """Return the pairs of all documents, or enough of them to connect components."""
+        return DocumentGraph.of(self._stages, of_all=True, are_all=linkage != "component")
+
+    def deduplicate(
+        self, *, keep: Keep = "first", mark: bool = False, linkage: Linkage = "representative"
+    ) -> DataFrame:
         """Return the rows that do not repeat others; rows that are no documents are kept.
 
         Parameters
@@ -174,6 +187,8 @@ class Answers:
             Return all rows, with four more columns: ``lshdb_keep`` (whether the row is kept),
             ``lshdb_cluster`` (the key that names its cluster), ``lshdb_kept_as`` (the key that is
             kept instead) and ``lshdb_similarity``.
+        linkage : {"representative", "component"}
+            As for :meth:`dedup`.
 
         Returns
         -------
@@ -194,9 +209,10 @@ class Answers:
                 f"the data frame has a column {marked[0]!r} already: it is marked",
                 hint="remove these columns first",
             )
-        graph = DocumentGraph.of(self._stages, of_all=True)
+        check_choice("linkage", linkage, LINKAGES)
+        graph = self._graph(linkage)
         names = ["key", "decision", "kept_key", "similarity"]
-        drops = decisions_of(graph, keep, "drop").select(*names)
+        drops = decisions_of(graph, keep, "drop", linkage).select(*names)
         drops = drops.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
         own = column_of(df, key).cast("string")
         if not mark:
@@ -317,18 +333,30 @@ def clusters(
 
 
 def dedup(
-    df: DataFrame, *, keep: Keep = "first", only: Only = "all", **options: Unpack[FrameOptions]
+    df: DataFrame,
+    *,
+    keep: Keep = "first",
+    only: Only = "all",
+    linkage: Linkage = "representative",
+    **options: Unpack[FrameOptions],
 ) -> DataFrame:
     """Decide for each document whether to keep it (:meth:`Answers.dedup`)."""
-    return Answers.of(Stages(df, field_name(keep), True, **options)).dedup(keep=keep, only=only)
+    return Answers.of(Stages(df, field_name(keep), True, **options)).dedup(
+        keep=keep, only=only, linkage=linkage
+    )
 
 
 def deduplicate(
-    df: DataFrame, *, keep: Keep = "first", mark: bool = False, **options: Unpack[FrameOptions]
+    df: DataFrame,
+    *,
+    keep: Keep = "first",
+    mark: bool = False,
+    linkage: Linkage = "representative",
+    **options: Unpack[FrameOptions],
 ) -> DataFrame:
     """Return the rows that do not repeat others (:meth:`Answers.deduplicate`)."""
     return Answers.of(Stages(df, field_name(keep), True, **options)).deduplicate(
-        keep=keep, mark=mark
+        keep=keep, mark=mark, linkage=linkage
     )
 
 

@@ -256,6 +256,8 @@ def test_mistakes_about_folders_are_told_of_before_spark_starts() -> None:
     clean = ("spark", "deduplicate", "a.jsonl")
     assert "no --format" in run(*clean, "-o", "x/", "--json", code=2).stderr
     assert "--output FOLDER/" in run(*clean, code=2).stderr
+    said = run("spark", "neighbors", "a.jsonl", "--linkage", "component", code=2).stderr
+    assert "--linkage is not for neighbors" in said
     assert "--mark is not for pairs" in run("spark", "pairs", "a.jsonl", "--mark", code=2).stderr
     said = run("spark", "pairs", "a.jsonl", "-o", "s3a://x/y", "--format", "tsv", code=2).stderr
     assert "executors write parquet, csv, jsonl" in said

@@ -522,3 +522,20 @@ def test_what_runs_is_named_and_counted(
     lines = [record.getMessage() for record in caplog.records]
     assert f", verified {counts['verified']}" in lines[-1]
     assert any(line.startswith("signing, cutting and pairing: ") for line in lines)
+
+
+def test_a_component_keeps_one_document_whatever_it_is_like(spark: Any) -> None:
+    """Of a chain whose ends are unlike: two by representatives, and the longest by components."""
+    words = make_text(random.Random(3), 60).split()
+
+    def text(*changed: int) -> str:
+        return " ".join("new" if at in changed else word for at, word in enumerate(words))
+
+    rows = [("a", text(2)), ("b", text(2, 30)), ("c", text(30)), ("c2", text(30)), ("d", "other")]
+    answers = lshdb.spark.Answers(spark.createDataFrame(rows, "id string, text string"))
+    assert len(answers.dedup(only="keep").collect()) == 3
+    dropped = answers.dedup(only="drop", linkage="component", keep="last").collect()
+    assert sorted(map(tuple, dropped)) == [
+        ("a", "drop", "c2", None, None), ("b", "drop", "c2", None, None),
+        ("c", "drop", "c2", 1.0, "exact"),
+    ]  # fmt: skip
