@@ -58,9 +58,12 @@ class _Line(contextlib.AbstractContextManager["_Line"]):
         What is being done.
     counted : callable
         Returns what is done so far, in words.
+    reading : str
+        Words for a phase that counts bytes, if they differ.
     """
 
-    def __init__(self, words: str, counted: Callable[[], str]) -> None:
+    def __init__(self, words: str, counted: Callable[[], str], reading: str = "") -> None:
+        self._words, self._reading = words, reading or words
         self.share = Share()
         self.bar = TerminalBar(words, self.share, lambda: harmless(counted()))
         self._exits = contextlib.ExitStack()
@@ -78,6 +81,7 @@ class _Line(contextlib.AbstractContextManager["_Line"]):
     def reached(self, n_done: int, total: int | None, unit: str) -> None:
         """Take note of how much is done, and of how much there is."""
         self.share(n_done, total, unit)
+        self.bar.words = self._reading if unit == "bytes" else self._words
         self.bar.update()
 
 
@@ -173,8 +177,8 @@ class TaskProgress(contextlib.AbstractContextManager["TaskProgress"]):
 
     def __init__(self, words: str, reading: str = "") -> None:
         self.result: AddResult | None = None
-        self._words, self._reading, self._last_file = words, reading or words, ""
-        self._line = _Line(words, self._said)
+        self._last_file = ""
+        self._line = _Line(words, self._said, reading)
 
     def committed(self, result: AddResult) -> None:
         """Take note of a committed batch."""
@@ -186,7 +190,6 @@ class TaskProgress(contextlib.AbstractContextManager["TaskProgress"]):
 
     def _said(self) -> str:
         share = self._line.share
-        self._line.bar.words = self._reading if share.unit == "bytes" else self._words
         return self._last_file or (amount(share.n_done, share.unit) if share.unit else "")
 
     def __enter__(self) -> TaskProgress:

@@ -832,6 +832,8 @@ def open_table(table: Any) -> MemoryTable:
 _ADVICE = {
     "IterableDataset": "load it without streaming=True",
     "IterableDatasetDict": "load it without streaming=True",
+    "ndarray": "an array of texts has one dimension",
+    "set": "the order of rows decides which one is kept: put them into a list",
     "dict": "give its values as a list, or a table of its columns: pandas.DataFrame(columns)",
 }
 

@@ -206,7 +206,12 @@ def test_the_splits_of_a_dataset_come_one_after_another(index: Index) -> None:
 
 @pytest.mark.parametrize("is_iterator", [False, True])
 def test_dicts_are_records(index: Index, is_iterator: bool) -> None:
-    rows: list[Any] = [*ROWS, {"id": "x"}, {"id": 7, "text": "a text of its own"}, "no dict"]
+    rows: list[Any] = [
+        *ROWS,
+        {"id": "x"},
+        {"id": np.int64(7), "text": "a text of its own"},
+        "no dict",
+    ]
     result = index.add(iter(rows) if is_iterator else rows, keep="day")
     assert (result.added, result.rejected) == (21, 2)
     assert [f"{rejection.source}: {rejection.reason}" for rejection in result.rejections] == [

@@ -16,6 +16,7 @@ same whatever other files are read with it, and changes if a row is inserted bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any, Self
 
 from lshdb.documents.document import (
@@ -106,8 +107,8 @@ class Records:
             key = f"{self._prefix}{number}"
         else:
             key = record[key_field]
-            if type(key) is int:
-                key = str(key)
+            if isinstance(key, Integral) and not isinstance(key, bool):
+                key = str(int(key))
             elif not isinstance(key, str):
                 kind = json_kind(key)
                 raise NoDocumentError(
