@@ -49,6 +49,7 @@ from lshdb.documents.io.dataset_folders import described_anew
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import open_single
+from lshdb.documents.io.streams import Progress
 from lshdb.documents.read import check_document_limit, refuse_useless
 from lshdb.documents.registry import (
     HEAD,
@@ -73,6 +74,7 @@ from lshdb.groups.deduplication import (
 from lshdb.groups.listing import StoredAnswer, cluster_labels
 from lshdb.groups.rewrite_plan import plan_outputs
 from lshdb.handle import Handle
+from lshdb.phases.phase import Phase
 from lshdb.search.agreement import check_agreement
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since
@@ -278,12 +280,17 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         if self._is_marked:
             labels = cluster_labels(snapshot, threshold=level, linkage="component")
         judge = _Judge(snapshot, chosen, labels)
-        for source, target in self._plan:
-            with open_records(source, self._fields, self._limit) as file:
-                written = self._write(judge, source, target, file)
-            if self._on_file is not None:
-                self._on_file(written)
-            yield written
+        sizes = [os.path.getsize(source.path) for source, _ in self._plan]
+        with Phase("bytes", sum(sizes)) as phase:
+            progress = Progress(lambda n_done, *_: phase.reached(n_done), sum(sizes))
+            for (source, target), size in zip(self._plan, sizes, strict=True):
+                progress.begin(size)
+                with open_records(source, self._fields, self._limit, progress=progress) as file:
+                    written = self._write(judge, source, target, file, progress)
+                progress.end()
+                if self._on_file is not None:
+                    self._on_file(written)
+                yield written
         for path, target in self._descriptions:
             fields = dict(zip(MARKS, _MARK_TYPES, strict=True)) if self._is_marked else {}
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -291,7 +298,12 @@ class Rewriting(StoredAnswer[RewrittenFile]):
                 out.write(described_anew(path, fields))
 
     def _write(
-        self, judge: _Judge, source: InputFile, target: str, file: RecordFile
+        self,
+        judge: _Judge,
+        source: InputFile,
+        target: str,
+        file: RecordFile,
+        progress: Progress,
     ) -> RewrittenFile:
         n_kept_records = dropped = 0
         judge.unknown = judge.repeated = 0
@@ -310,7 +322,10 @@ class Rewriting(StoredAnswer[RewrittenFile]):
                 n_kept_records = len(doc_ids) - dropped
             else:
                 writer = file.writer(out, is_marked=self._is_marked)
+                documents = judge.documents_of_file(source) if file.source.format.has_rows else None
+                bytes_a_row = os.path.getsize(source.path) / len(documents) if documents else 0.0
                 for block in file.blocks():
+                    progress.read(int(bytes_a_row * len(block.keys)))
                     marks = judge(block.keys)
                     n_kept = sum(mark.keep for mark in marks)
                     n_kept_records += n_kept

@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from lshdb import Index, TransientIndex, read_documents
@@ -153,3 +155,22 @@ def test_a_file_that_changes_meanwhile_is_not_cut(
     said = run("dedup", "n.jsonl", "-o", "out.jsonl", code=1).stderr
     assert "n.jsonl has changed since it was read: no key" in said and "start again" in said
     assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_writing_says_how_much_of_the_files_is_read(
+    suffix: str, tmp_path: Path, temporary: Path
+) -> None:
+    path = tmp_path / f"n.{suffix}"
+    if suffix == "jsonl":
+        path.write_text(TEXT)
+    else:
+        table = pyarrow.Table.from_pylist([json.loads(line) for line in LINES])
+        pyarrow.parquet.write_table(table, path)
+    seen: list[tuple[int, int | None, str]] = []
+    with TransientIndex.create() as index:
+        index.add(read_documents([path]))
+        index.update_clusters()
+        index.dedup_files([path], tmp_path / f"o.{suffix}", on_progress=lambda *at: seen.append(at))
+    size = path.stat().st_size
+    assert [at for at in seen if at[2] == "bytes"][-1] == (size, size, "bytes")

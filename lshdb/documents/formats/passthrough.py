@@ -152,7 +152,9 @@ class RecordFile(ABC):
 
 
 @contextmanager
-def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[RecordFile]:
+def open_records(
+    source: InputFile, fields: Fields, limit: int, *, progress: Progress | None = None
+) -> Iterator[RecordFile]:
     """Open a file of records.
 
     Parameters
@@ -161,6 +163,8 @@ def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[Reco
         Where keys come from, and delimiter and encoding of text.
     limit : int
         The longest line or record that is parsed, in bytes.
+    progress : Progress, optional
+        Told of the bytes of lines that are read; rows of Parquet and Arrow are not.
 
     Raises
     ------
@@ -172,7 +176,7 @@ def open_records(source: InputFile, fields: Fields, limit: int) -> Iterator[Reco
             head = read_head(file, is_regular=source.can_seek)
             source = recognised(source, head)
             before = b"" if source.can_seek else head
-            with closing(chunks_of(source, file, Progress(None, 0), before)) as chunks:
+            with closing(chunks_of(source, file, progress or Progress(None, 0), before)) as chunks:
                 opened = source.format.load(source.format.passes)
                 if source.format.has_rows:
                     with opened(source, file, fields) as records:
