@@ -75,6 +75,17 @@ def test_pairs_of_many_texts_are_aligned_as_one_by_one(seed: int) -> None:
         assert rows.reshape(-1, 9)[:, :5].tolist() == expected
 
 
+@needs_kernel
+def test_areas_that_touch_are_one_for_both() -> None:
+    """Windows of one word, and areas with common ends, where one character more decides."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        text1, text2 = (word_text(rng.integers(0, 8, 60), 1) for _ in range(2))
+        areas = 12 * np.sort(rng.integers(0, 9, (4, 2, 2)), axis=2).reshape(4, 4)
+        expected = align(reference, text1, text2, areas, 1, 1)
+        assert align(compiled, text1, text2, areas, 1, 1) == expected
+
+
 _ODD = (
     "aZ_09 .,\u00e9\u00c9\u00df\ufb01\u0130\u0301\u00ad\u200d\u0e01\u0e33\u4e2d\u3164\u064b\u0628"
     "\U0001f600\U000e0100\ud800\0"
