@@ -284,7 +284,7 @@ def _queries() -> dict[str, dict[str, str]]:
             return {
                 f"lshdb_{name}": {
                     "sql": sql.rstrip(";").replace("'mon-1'", ":key"),
-                    "title": " ".join(title.split()),
+                    "title": " ".join(title.replace("`", "").split()),
                 }
                 for title, name, sql in queries
             }

@@ -51,7 +51,7 @@ __all__ = [
 
 CLUSTERS = 20
 """Clusters of a page."""
-LOOKED_THROUGH = 5_000
+LOOKED_THROUGH = 2_000
 """Documents that are read for one page to look for words."""
 LOOKED_UP = 1_000
 """Members of a cluster that count for its nights, sources and decisions."""

@@ -183,6 +183,7 @@ class ReadingPages:
             takes_texts=params.kind.body == "text",
             word="distance" if params.kind.is_distance else "similarity",
             threshold=threshold, default=params.threshold, top=top, most=MOST_HITS,
+            recall=self._recall_beyond(threshold),
             documents=len(self._index), longest=LONGEST_ADDRESS,
             has_address=len(address) <= LONGEST_ADDRESS,
             has_texts=any(each["text"] for each in found.get("hits", ())), **found,
@@ -369,6 +370,14 @@ class ReadingPages:
             footer=f"lshdb {__version__}, read-only",
         )
         return HTMLResponse(self._environment.get_template(template).render(page=page, **values))
+
+    def _recall_beyond(self, threshold: float) -> float | None:
+        """Return how probably a pair at a threshold beyond the index's own is found; else None."""
+        params = self._index.params
+        if params.curve.level(threshold) >= params.level:
+            return None
+        recall = params.recall_at(threshold)
+        return recall if round(recall, 4) < round(params.recall, 4) else None
 
     def _hits(self, text: str | None, key: str | None, **options: Any) -> dict[str, Any]:
         if key is not None:

@@ -69,6 +69,8 @@ def test_a_search_has_an_address(get: Get) -> None:
     assert (form.get("method"), form.get("action")) == ("get", "/")
     assert "The 1 most similar" in text_of(by_id(tree, "main"))
     assert not by_class(get(address + "&threshold=.99"), "hit")
+    assert "is found with probability 0." in text_of(by_id(get(f"{address}0.1"), "main"))
+    assert "with probability" not in text_of(by_id(tree, "main"))
     assert not by_class(get("/?text="), "hit")
     long = get("/", {"text": f"{text} " * 300, "top": "", "threshold": "0.01"})
     assert "too long for an address" in text_of(by_id(long, "main"))
