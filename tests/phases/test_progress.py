@@ -194,3 +194,16 @@ def test_it_is_called_at_most_twenty_times_a_second(monkeypatch: pytest.MonkeyPa
     with telling(lambda *call: calls.append(call)):
         assert sum(counting(range(100), "numbers", lambda: 100)) == 4950
     assert calls == [(0, 100, "numbers"), (100, 100, "numbers")]
+
+
+@pytest.mark.fast
+def test_what_the_function_does_itself_is_not_counted() -> None:
+    calls: Calls = []
+
+    def note(*call: Any) -> None:
+        calls.append(call)
+        assert list(counting("ab", "letters", 2)) == ["a", "b"]
+
+    with telling(note):
+        assert list(counting(range(2), "numbers", 2)) == [0, 1]
+    assert {unit for _, _, unit in calls} == {"numbers"} and len(calls) == 4
