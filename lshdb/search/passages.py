@@ -221,8 +221,8 @@ class PassageSearch(ColumnTable[Passage, PassageColumns]):
         room = self._limit
         with store.reading() as snapshot:
             keys, pairs = self._window_pairs(snapshot, store, family)
-            found = _aligned(snapshot, family, _by_documents(keys, pairs), most=room)
-            for block in found:
+            blocks = _aligned(snapshot, family, _by_documents(keys, pairs), most=room)
+            for block in blocks:
                 yield block.columns(family, with_text=self._with_text)
                 store.require_open()
                 if room is not None:
