@@ -279,9 +279,9 @@ def test_pipelined_requests_are_answered_one_after_the_other(place: tuple[str, i
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 300_000 + b"\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: a\r\n" * 100_000 + b"\r\n", 400),
-        (b"GET /" + b"a" * 300_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 300_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: a\r\n" * 100_000 + b"\r\n", 431),
+        (b"GET /" + b"a" * 300_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
         (b"\r\n\r\n\r\nGET / HTTP/9.9\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
