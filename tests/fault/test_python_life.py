@@ -263,6 +263,21 @@ def test_a_lock_is_given_back_wherever_ctrl_c_comes(
         own.release()
 
 
+def test_a_lock_of_a_writer_that_nobody_has_any_more(index: Index) -> None:
+    lock = WriterLock(index.path / "lock", 0)
+    lock.acquire()
+    cycle: list[Any] = [lock]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del lock, cycle
+        own = WriterLock(index.path / "lock", 5)
+        own.acquire()
+        own.release()
+    finally:
+        gc.enable()
+
+
 def test_a_header_that_is_read_while_it_is_written(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import re
 import time
@@ -143,7 +144,7 @@ class WriterLock:
 
     def _lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self.timeout
-        on_wait = self._on_wait
+        on_wait, is_collected = self._on_wait, False
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,6 +152,9 @@ class WriterLock:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise self._locked(descriptor) from None
+                if not is_collected and self._locked(descriptor).pid == os.getpid():
+                    gc.collect()  # a writer of this process that Ctrl-C ended as it began
+                is_collected = True
                 if on_wait is not None:
                     on_wait(self._locked(descriptor))
                     on_wait = None
