@@ -208,6 +208,9 @@ class Alarm:
             raise KeyboardInterrupt
 
 
+# Python has nobody to tell of an interrupt that comes in a finalizer.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_ctrl_c_at_random_moments_of_every_method(index: Index, is_long: bool) -> None:
     alarm, rng = Alarm(), random.Random(5)
     before = signal.signal(signal.SIGALRM, alarm.ring)
