@@ -53,6 +53,6 @@ def test_reband_says_what_is_promised_now(run: Run, path: Path) -> None:
     assert said.startswith(f"{params.bands} bands of {params.rows} rows: a pair at threshold 0.5 ")
     assert run("check", path).stdout == ""
     assert "no parameter for the bands" in run("reband", path, code=2).stderr
-    assert "given together" in run("reband", path, "--bands", "4", code=2).stderr
+    assert "go together" in run("reband", path, "--bands", "4", code=2).stderr
     assert "num_perm" in run("reband", path, "--bands", "100", "--rows", "3", code=2).stderr
     assert "no index" in run("reband", path.parent / "none", "--recall", "0.9", code=1).stderr
