@@ -245,7 +245,7 @@ class ClusterPage:
         Clusters that pass the filters, before words are looked for.
     offset, end : int
         Where the page begins, and where the next one does.
-    asked : dict of str
+    filters : dict of str
         The filters that are in the address.
     sort, words : str
     """
@@ -255,18 +255,18 @@ class ClusterPage:
     total: int
     offset: int
     end: int
-    asked: dict[str, str]
+    filters: dict[str, str]
     sort: str
     words: str
 
     def address(self, offset: int) -> str:
         """Return the address of another page of the same list."""
-        return "/clusters?" + urlencode(self.asked | ({"offset": str(offset)} if offset else {}))
+        return "/clusters?" + urlencode(self.filters | ({"offset": str(offset)} if offset else {}))
 
     @property
     def n_filters(self) -> int:
         """How many of the folded fields are filled in."""
-        return sum(name in self.asked for name in _FOLDED)
+        return sum(name in self.filters for name in _FOLDED)
 
     @property
     def before(self) -> int | None:
@@ -327,13 +327,13 @@ class ClusterLists:
         )
         words = " ".join(values.get("q", "").split())
         if words:
-            found, end = self._with_words(ranked, order, offset, words)
+            hits, end = self._with_words(ranked, order, offset, words)
         else:
             end = max(offset, min(offset + CLUSTERS, len(order)))
-            found = [(place, "") for place in order[offset:end].tolist()]
-        asked = {name: values[name] for name in _FILTERS if values.get(name)}
-        rows = [self._row(ranked, place, key, words) for place, key in found]
-        return ClusterPage(ranked, rows, len(order), offset, end, asked, sort, words)
+            hits = [(place, "") for place in order[offset:end].tolist()]
+        filters = {name: values[name] for name in _FILTERS if values.get(name)}
+        rows = [self._row(ranked, place, key, words) for place, key in hits]
+        return ClusterPage(ranked, rows, len(order), offset, end, filters, sort, words)
 
     def members(self, key: str) -> list[ServedMember]:
         """Return the first members of the cluster of a document; none if it is in none."""
@@ -387,17 +387,17 @@ class ClusterLists:
             label = [number for (number,) in self._index.sql(CLUSTER_NUMBER, {"key": words})]
             places = order[np.isin(ranked.labels[order], label)].tolist() if offset == 0 else []
             return [(place, words) for place in places], len(order)
-        found: list[tuple[int, str]] = []
+        hits: list[tuple[int, str]] = []
         pattern, n_read, end = _pattern(words), 0, offset
-        while end < len(order) and len(found) < CLUSTERS and n_read < LOOKED_THROUGH:
+        while end < len(order) and len(hits) < CLUSTERS and n_read < LOOKED_THROUGH:
             place = int(order[end])
             end += 1
             keys = [row[0] for row in self._members(ranked, place)]
             n_read += len(keys)
             key = next((key for key in keys if pattern.search(self._text(key))), None)
             if key is not None:
-                found.append((place, key))
-        return found, end
+                hits.append((place, key))
+        return hits, end
 
     def _members(self, ranked: RankedClusters, place: int) -> list[Any]:
         values = {"label": int(ranked.labels[place]), "most": LOOKED_UP}

@@ -167,7 +167,7 @@ class ReadingPages:
         params = self._index.params
         top = whole_number(values, "top", HITS, 1, MOST_HITS)
         threshold = real_number(values, "threshold", params.threshold)
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         address = ""
         crumb = "" if text is key is None else "like a text" if key is None else f"like {key}"
         if text is not None:
@@ -176,7 +176,7 @@ class ReadingPages:
             text = text.replace("\r\n", "\n")
             address = urlencode({**_asked(values), "text": text})
         if text is not None or key is not None:
-            found = self._hits(text, key, top=top, threshold=threshold)
+            results = self._hits(text, key, top=top, threshold=threshold)
         return self._page(
             "/", "search.html", crumb=crumb, key=key,
             query=None if text is None else _shown_in_a_form(text),
@@ -186,7 +186,7 @@ class ReadingPages:
             recall=self._recall_beyond(threshold),
             documents=len(self._index), longest=LONGEST_ADDRESS,
             has_address=len(address) <= LONGEST_ADDRESS,
-            has_texts=any(each["text"] for each in found.get("hits", ())), **found,
+            has_texts=any(hit["text"] for hit in results.get("hits", ())), **results,
         )  # fmt: skip
 
     async def document(self, key: str) -> Response:
@@ -328,8 +328,8 @@ class ReadingPages:
         except KeyError:
             raise KeyNotFoundError(f"there is no file {name!r}", key=name) from None
         is_this = request.url.query == f"v={asset_version(name)}"
-        kept = "private, max-age=31536000, immutable" if is_this else "no-cache"
-        return Response(content, media_type=media_type, headers={"cache-control": kept})
+        caching = "private, max-age=31536000, immutable" if is_this else "no-cache"
+        return Response(content, media_type=media_type, headers={"cache-control": caching})
 
     def error(self, status: int, answer: ErrorAnswer, headers: dict[str, str]) -> Response:
         """Show an error as a page."""
