@@ -117,7 +117,7 @@ _HIDDEN = (
     "segment", "signature_block", "signature_release", "state", "text_dictionary",
     "unfinished_add",
 )  # fmt: skip
-_INTERNAL = "For lshdb alone; docs/format.md describes it."
+_INTERNAL = "For lshdb alone; see lshdb guide format."
 
 
 @hookimpl

@@ -125,7 +125,7 @@ def test_refusals(make_index: Make, tmp_path: Path) -> None:
         bare.reindex(tmp_path / "new")
     with pytest.raises(ParameterError, match="no parameter 'treshold'"):
         index.reindex(tmp_path / "new", treshold=0.5)
-    with pytest.raises(ParameterError, match="given together"):
+    with pytest.raises(ParameterError, match="go together"):
         index.reindex(tmp_path / "new", bands=5)
     with pytest.raises(ParameterError, match="inside the index"):
         index.reindex(index.path / "new")

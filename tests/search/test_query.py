@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, Index, LshdbError
+from lshdb.storage.bands import postings
 from lshdb.storage.orders import frozen
-from lshdb.storage.transactions import snapshot
 from tests.conftest import edited, family_corpus
 from tests.without_kernel import use_reference
 
@@ -76,7 +76,7 @@ def test_queries_asked_together_are_answered_as_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathered: int, sorts: int
 ) -> None:
     """From frozen orders and by SQL, however many candidates are gathered at once."""
-    monkeypatch.setattr(snapshot, "_GATHERED", gathered)
+    monkeypatch.setattr(postings, "_GATHERED", gathered)
     monkeypatch.setattr(frozen, "MOST_SORTED", sorts)
     corpus = family_corpus(5)
     asked: list[Any] = [body for _, body in corpus] + ["", corpus[0][1], {"of", "tokens"}, "one"]

@@ -46,8 +46,10 @@ def test_what_is_kept_of_a_family(
 
 
 def test_a_family_takes_one_round_whatever_is_kept(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
+    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     documents = family("one_word", 120, seed=2)
     rounds = []
     components = document_graph.components

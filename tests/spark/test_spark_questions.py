@@ -216,7 +216,9 @@ def test_marks_name_what_is_kept_instead_in_the_order_asked_for(spark: Any) -> N
         lshdb.spark.deduplicate(marked, mark=True, **asked)
 
 
-def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
+def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any, is_long: bool) -> None:
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     rng = random.Random(8)
     text = make_text(rng, 200)
     documents = [(f"n{number:03d}", edited(rng, text, 1)) for number in range(60)]
@@ -236,6 +238,8 @@ def test_answers_from_common_stages_are_those_of_each_question(
     spark: Any, kind: str, is_long: bool
 ) -> None:
     """Though they are planned for what there is, and a question by itself for anything."""
+    if not is_long and kind == "twice":
+        pytest.skip("takes long; run with --faults=long")
     asked: dict[str, Any] = {"threshold": 0.5, "k": 2, "max_bucket": 4}
     if kind == "plain":
         documents = family_corpus(5, families=8, size=3)
