@@ -83,13 +83,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A process more than cores for folders, as many wait; none for files and single tests."""
+    """A process a core for folders; none for files and single tests, done before one is up."""
     if config.getoption("capture") == "no" or not any(
         Path(given).is_dir() for given in config.args
     ):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min((cores or 1) + 1, 4)
+    return min(cores or 1, 4)
 
 
 def make_text(rng: random.Random, length: int) -> str:

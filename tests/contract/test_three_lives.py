@@ -204,8 +204,10 @@ def _distance(found: Any) -> list[float]:
     return [] if found.distance is None else [found.distance]
 
 
-def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
+def test_a_life_of_vectors(tmp_path: Path, spark: Any, is_long: bool) -> None:
     """The same counts, lines and rows as on one machine, which can go on with what Spark made."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     from lshdb.spark.dataset_index import Index
 
     kind, make, parameters = L2

@@ -23,6 +23,8 @@ def test_the_interval_holds_what_is_lost(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
     """Of a data frame and of a dataset, with copies, in groups that are left out and others."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     monkeypatch.setattr(lost_pairs, "DRAWN", 3000)
     documents = crowded(5, families=11, boilerplate=40)
     documents += [(f"{key}-again", text) for key, text in documents[:20]]
@@ -39,10 +41,8 @@ def test_the_interval_holds_what_is_lost(
         assert found.share == pytest.approx(true, rel=0.2)
         assert found.high - found.low < 0.25
         assert not found.is_exact and found.n_sampled >= 3000 - 100
-    if is_long:
-        other = df.repartition(5)
-        of_other = lshdb.spark.loss(other, max_bucket=5, **ASKED)
-        assert lshdb.spark.loss(df, max_bucket=5, **ASKED) == of_other
+    of_other = lshdb.spark.loss(df.repartition(5), max_bucket=5, **ASKED)
+    assert lshdb.spark.loss(df, max_bucket=5, **ASKED) == of_other
 
 
 def test_nothing_is_lost_without_large_buckets(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,12 @@ def kept_keys(df: Any, keep: str, **asked: Any) -> dict[str, str | None]:
 def test_what_is_kept_of_a_family(
     spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, is_long: bool
 ) -> None:
-    monkeypatch.setattr(large_bucket_pairs, "_PAIRED", 4)  # so that what is left is led again
-    if not is_long and kind != "chain":
+    if not is_long:
         pytest.skip("takes long; run with --faults=long")
+    monkeypatch.setattr(large_bucket_pairs, "_PAIRED", 4)  # so that what is left is led again
     documents = family(kind, 160, seed=1)
     df = frame(spark, documents)
-    for keep in POLICIES if is_long else ("last",):
+    for keep in POLICIES:
         check_kept(documents, kept_keys(df, keep, max_bucket=8), keep)
 
 
@@ -64,8 +64,12 @@ def test_a_family_takes_one_round_whatever_is_kept(
     assert len(rounds) == 2  # of the stored pairs, and of those with the preferred document
 
 
-def test_what_was_not_compared_is_a_warning(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_compared_is_a_warning(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
     """Rounds are bounded, and the estimate holds the pairs that are left."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     documents = family("one_word", 120, seed=3)
     df = frame(spark, documents)
     monkeypatch.setattr(document_graph, "ROUNDS", 0)

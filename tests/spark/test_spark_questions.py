@@ -351,8 +351,12 @@ def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
         assert len(compared) == 2 and compared[0] < len(documents)
 
 
-def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(spark: Any) -> None:
+def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(
+    spark: Any, is_long: bool
+) -> None:
     """Leaders that are dropped for something else leave apart what was like them."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
     documents = crowded(3)
     df, asked = frame(spark, documents), {"threshold": 0.5, "k": 2}
     everything = {tuple(row)[:2] for row in lshdb.spark.pairs(df, **asked).collect()}
@@ -366,8 +370,10 @@ def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(spark: Any) ->
             assert tuple(sorted((row.key, row.kept_key))) in everything
 
 
-def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any) -> None:
+def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any, is_long: bool) -> None:
     """Spark shuffles into more pieces than such a corpus has use for."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
 
     def there() -> dict[int, int]:
         held = dict(spark.sparkContext._jsc.getPersistentRDDs())
