@@ -390,18 +390,7 @@ class Snapshot(RowReader):
         )
 
     def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Return for each query the signatures in its buckets, unordered, once per bucket.
-
-        Parameters
-        ----------
-        keys : ndarray of int64, shape (n, bands)
-            The bucket keys of one query in each row. Queries share their look-ups.
-
-        Raises
-        ------
-        DamageError
-            A posting names a signature that does not exist.
-        """
+        """Return for each query the signatures in its buckets; see :meth:`Postings.members_of`."""
         return self.postings.members_of(keys)
 
     # Documents
