@@ -2,7 +2,7 @@
 
 On a terminal, one line shows what is being done: a bar, its share, what is done, and the time left,
 wherever a total is known; anything else gets a line a minute from an add. The line listens to the
-work of its thread (``phases.py``), as a caller's ``on_progress`` does.
+work of its thread (``phases/phase.py``), as a caller's ``on_progress`` does.
 
 The interpreter acts on a signal between two of its own instructions. A statement that runs in the
 database for minutes is one instruction, so Ctrl-C would seem to do nothing. In
