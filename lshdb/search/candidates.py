@@ -29,7 +29,7 @@ from lshdb.arrays import distinct, pairs_within
 from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.phases.phase import Phase, counting
-from lshdb.signatures.banding import bucket_keys, compare_rows
+from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import work_ahead
@@ -37,6 +37,7 @@ from lshdb.threads import work_ahead
 __all__ = [
     "PART_SIGNATURES",
     "Candidates",
+    "HotBuckets",
     "LeftOut",
     "RowSource",
     "candidates",
@@ -158,6 +159,52 @@ class Candidates:
         return self.members[first], self.members[second], bands
 
 
+class HotBuckets:
+    """The buckets with too many signatures, as a search meets them, band by band.
+
+    Parameters
+    ----------
+    params : IndexParams
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        self._params = params
+        self._keys = np.empty(0, dtype=np.int64)
+
+    def add(self, keys: Ids) -> None:
+        """Add the keys of some buckets."""
+        self._keys = distinct(np.concatenate([self._keys, keys]))
+
+    def are_all_before(
+        self, left: NDArray[np.uint16], right: NDArray[np.uint16], bands: Ids
+    ) -> NDArray[np.bool_]:
+        """Return which pairs agree in a band, and in no band before it with a small bucket.
+
+        Every large bucket before that band that the pair shares has been added: a search takes the
+        bands in order, or all bands of some signatures at once. From any thread.
+
+        Parameters
+        ----------
+        left, right : ndarray of uint16, shape (n, row_words)
+            Their signatures.
+        bands : ndarray of int64, shape (n,)
+            The band of each.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        if not len(self._keys):
+            return np.zeros(len(bands), dtype=bool)
+        agree = matching_bands(left, right, **self._params.cut)
+        before = agree & (np.arange(self._params.bands) < bands[:, None])
+        is_hot = np.zeros_like(before)
+        is_hot[before] = contains(self._keys, bucket_keys(left, **self._params.cut)[before])
+        result: NDArray[np.bool_] = (is_hot == before).all(axis=1)
+        result &= agree[np.arange(len(bands)), bands]
+        return result
+
+
 def candidates(
     snapshot: IndexState,
     params: IndexParams,
@@ -166,6 +213,7 @@ def candidates(
     most: int | None = None,
     like: float | None = None,
     left_out: LeftOut,
+    hot: HotBuckets | None = None,
     row_source: RowSource | None,
     workers: int = 1,
 ) -> Iterator[Candidates]:
@@ -184,6 +232,8 @@ def candidates(
         Join larger buckets through leaders instead, by pairs with this share of equal slots.
     left_out : LeftOut
         Filled on the way.
+    hot : HotBuckets, optional
+        Filled on the way, ahead of the pairs of later bands.
     row_source : callable, optional
         Gives the rows of some new signatures, by a snapshot of their state. Without it all buckets
         are read.
@@ -204,13 +254,14 @@ def candidates(
             continue
         buckets = living(buckets, dead)
         if most is not None:
-            hot = buckets.chosen(np.flatnonzero(buckets.sizes > most))
-            if not len(hot.keys):
-                pass
-            elif like is None:
-                left_out.count(hot, _count_new(hot, new))
-            else:
-                yield from _linked(snapshot, params, hot, new, like, left_out)
+            large = buckets.chosen(np.flatnonzero(buckets.sizes > most))
+            if len(large.keys):
+                if hot is not None:
+                    hot.add(large.keys)
+                if like is None:
+                    left_out.count(large, _count_new(large, new))
+                else:
+                    yield from _linked(snapshot, params, large, new, like, left_out)
             buckets = buckets.chosen(np.flatnonzero(buckets.sizes <= most))
         for piece in _pieces_of(buckets, new):
             if gathered.add(piece):
@@ -386,16 +437,16 @@ def _count_new(buckets: Buckets, new: Ids | None) -> Ids:
 def _linked(
     snapshot: IndexState,
     params: IndexParams,
-    hot: Buckets,
+    large: Buckets,
     new: Ids | None,
     like: float,
     left_out: LeftOut,
 ) -> Iterator[Candidates]:
     """Join the buckets that are too large through leaders, and count them."""
-    n_new = _count_new(hot, new)
-    ends = np.cumsum(hot.sizes)
+    n_new = _count_new(large, new)
+    ends = np.cumsum(large.sizes)
     for place, end in enumerate(ends.tolist()):
-        members = np.sort(hot.members[end - hot.sizes[place] : end])
+        members = np.sort(large.members[end - large.sizes[place] : end])
         compared = 0
         for left, right in leader_links(snapshot.signatures, params, members, like):
             if new is not None:
@@ -406,7 +457,7 @@ def _linked(
             yield Candidates(
                 np.full(n, -1), np.full(n, 2), ends_of_links, np.ones(2 * n, dtype=bool)
             )
-        bucket = Buckets(hot.keys[place : place + 1], hot.sizes[place : place + 1], members)
+        bucket = Buckets(large.keys[place : place + 1], large.sizes[place : place + 1], members)
         left_out.count(bucket, n_new[place : place + 1], compared)
 
 

@@ -32,16 +32,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
-from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.handle import Handle
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import (
     Candidates,
+    HotBuckets,
     LeftOut,
     RowSource,
     candidates,
-    living,
 )
 from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.pair_columns import LINES, Pair, PairColumns, PairListing, columns_of
@@ -60,9 +59,7 @@ from lshdb.search.verification import (
 )
 from lshdb.signatures.banding import (
     Overlap,
-    bucket_keys,
     first_agreements,
-    matching_bands,
 )
 from lshdb.signatures.family import Family
 from lshdb.storage.rows.edges import Edges
@@ -392,68 +389,7 @@ def _n_pairs(size: int) -> int:
     return size * (size - 1) // 2
 
 
-_REMEMBERED = 500_000
-
 Ids = NDArray[np.int64]
-
-
-class HotBuckets:
-    """The buckets with more than ``most`` signatures that a document has.
-
-    Parameters
-    ----------
-    snapshot : IndexState
-    params : IndexParams
-    most : int
-    """
-
-    def __init__(self, snapshot: IndexState, params: IndexParams, most: int) -> None:
-        self._snapshot = snapshot
-        self._params = params
-        self._most = most
-        self._dead = snapshot.edges.dead()
-        self._known: dict[int, bool] = {}
-
-    def are_all_before(
-        self, left: NDArray[np.uint16], right: NDArray[np.uint16], bands: Ids
-    ) -> NDArray[np.bool_]:
-        """Return which pairs agree in a band, and in no band before it with a small bucket.
-
-        Parameters
-        ----------
-        left, right : ndarray of uint16, shape (n, row_words)
-            Their signatures.
-        bands : ndarray of int64, shape (n,)
-            The band of each.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            One look-up for each bucket that is met for the first time.
-        """
-        agree = matching_bands(left, right, **self._params.cut)
-        before = agree & (np.arange(self._params.bands) < bands[:, None])
-        keys = bucket_keys(left, **self._params.cut)
-        is_hot = np.zeros_like(before)
-        is_hot[before] = self._are_hot(keys[before])
-        result: NDArray[np.bool_] = (is_hot == before).all(axis=1)
-        result &= agree[np.arange(len(bands)), bands]
-        return result
-
-    def _are_hot(self, keys: Ids) -> NDArray[np.bool_]:
-        unknown = [key for key in distinct(keys).tolist() if key not in self._known]
-        if unknown:
-            if len(self._known) > _REMEMBERED:
-                self._known.clear()
-                unknown = distinct(keys).tolist()
-            postings = self._snapshot.postings
-            keys_unknown = np.array(unknown, dtype=np.int64)
-            buckets = living(postings.grouped_of(keys_unknown, in_passing=True), self._dead)
-            self._known.update(dict.fromkeys(unknown, False))
-            are_large = (buckets.sizes > self._most).tolist()
-            self._known.update(zip(buckets.keys.tolist(), are_large, strict=True))
-        return np.array([self._known[key] for key in keys.tolist()], dtype=bool)
-
 
 _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
@@ -540,6 +476,7 @@ def find_candidates(
         estimate.
     """
     params = family.params
+    hot = HotBuckets(params) if most is not None and snapshot.has_signatures else None
     blocks = candidates(
         snapshot,
         params,
@@ -547,16 +484,15 @@ def find_candidates(
         most=most,
         like=least_share(params, method, threshold) if link else None,
         left_out=left_out,
+        hot=hot,
         row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
     )
     checked: Iterator[Edges]
     if snapshot.has_signatures:
-        hot = None if most is None else HotBuckets(snapshot, params, most)
         n_asked = snapshot.n_signatures if new is None else len(new)
         check = _SignatureCheck(snapshot, params, method, threshold, memory, hot, n_asked)
-        # Hot buckets are looked up by the connection of this thread.
-        checked = work_ahead(check, blocks, workers=workers if hot is None else 1)
+        checked = work_ahead(check, blocks, workers=workers)
     else:
         checked = _by_buckets(snapshot, params, blocks, memory)
     yield from (links for links in checked if len(links))
@@ -621,7 +557,7 @@ class _SignatureCheck:
         self._decided = np.zeros(2 ** max(10, most.bit_length() - 1), dtype=np.uint64)
 
     def __call__(self, block: Candidates) -> Edges:
-        """Return the pairs of a block that count; from any thread if no bucket is hot."""
+        """Return the pairs of a block that count; from any thread."""
         params = self._params
         columns = self._snapshot.signatures.read_in_place(
             lambda *source: first_agreements(

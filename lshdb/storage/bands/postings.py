@@ -194,17 +194,12 @@ class Postings:
         """Return which of some distinct buckets of bands have several postings."""
         return self._of(keys, above=1)
 
-    def grouped_of(self, keys: NDArray[np.int64], *, in_passing: bool = False) -> Buckets:
-        """Return which of some distinct buckets of bands exist, in order of key.
+    def grouped_of(self, keys: NDArray[np.int64]) -> Buckets:
+        """Return which of some distinct buckets of bands exist, in order of key."""
+        return self._of(keys, above=0)
 
-        ``in_passing`` is as for :meth:`Cover.find`.
-        """
-        return self._of(keys, above=0, in_passing=in_passing)
-
-    def _of(self, keys: NDArray[np.int64], *, above: int, in_passing: bool = False) -> Buckets:
-        buckets = self._by_orders(
-            lambda cover: _found(cover, keys, above=above, in_passing=in_passing)
-        )
+    def _of(self, keys: NDArray[np.int64], *, above: int) -> Buckets:
+        buckets = self._by_orders(lambda cover: _found(cover, keys, above=above))
         if buckets is not None:
             return buckets
         buckets = grouped(self._checked(self._table.of(keys)))
@@ -252,10 +247,10 @@ def _grouped(cover: Cover, *, first: int, last: int, above: int) -> Buckets:
     return Buckets(*cover.grouped(first, last, above=above))
 
 
-def _found(cover: Cover, keys: NDArray[np.int64], *, above: int, in_passing: bool) -> Buckets:
+def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
     """Return which of some buckets have more than ``above`` postings, in order of key."""
     keys = np.sort(keys)
-    sizes, members = cover.find(keys, in_passing=in_passing)
+    sizes, members = cover.find(keys)
     keep = sizes > above
     return Buckets(keys[keep], sizes[keep], members[np.repeat(keep, sizes)])
 

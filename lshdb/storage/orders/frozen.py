@@ -115,15 +115,12 @@ class Cover:
             n = tail.shape[2]
             self._places.append((banding.pack(tail), n, banding.n_orders, self.n_covered, 0))
 
-    def find(self, keys: Ids, *, in_passing: bool = False) -> tuple[Ids, Ids]:
+    def find(self, keys: Ids) -> tuple[Ids, Ids]:
         """Find the signatures in some buckets.
 
         Parameters
         ----------
         keys : ndarray of int64, shape (n,)
-        in_passing : bool
-            Read the files rather than their maps, a few keys at a time among much else: keys from
-            all over a file would bring all of it into memory. 2 us a key instead of .3.
 
         Returns
         -------
@@ -135,11 +132,7 @@ class Cover:
         OSError, ValueError
             A file cannot be read, or is not what was written.
         """
-        places = self._places
-        if in_passing:
-            n_files = len(self._files)
-            places = [*(file.place_to_read for file in self._files), *places[n_files:]]
-        return self._banding.find(places, keys, self._n_signatures)
+        return self._banding.find(self._places, keys, self._n_signatures)
 
     def of_contents(self, keys: Ids) -> Ids:
         """Find the signatures in some buckets, in no order, and keep nothing of the files.
