@@ -69,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Spark's tests begin, so that one process has them all: others steal from the end.
+    items.sort(key=lambda item: "spark_of_process" not in getattr(item, "fixturenames", ()))
     if config.getoption("--database") == "postgres":
         faults = Path(__file__).parent / "fault"
         for item in items:
@@ -83,13 +85,16 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A process a core for folders; none for files and single tests, done before one is up."""
+    """A process a core for folders, and one more, since tests wait for others to start and end.
+
+    None for files and single tests, done before one is up.
+    """
     if config.getoption("capture") == "no" or not any(
         Path(given).is_dir() for given in config.args
     ):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, 4)
+    return min(cores or 1, 4) + 1
 
 
 def make_text(rng: random.Random, length: int) -> str:

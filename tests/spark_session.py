@@ -1,8 +1,8 @@
 """A session of Apache Spark for tests, on a Java that comes by pip.
 
 Decided: a process that runs tests of Spark starts a Spark of its own, in which all of them run.
-That takes some ten seconds and 1 GB, and pytest-xdist, which gives neighbouring tests to one
-process and lets others steal only at the end, nearly always starts one. A server for all processes
+That takes some ten seconds and 1 GB, so these tests come first: pytest-xdist gives neighbours to
+one process, and others steal from the end. A server for all processes
 (Spark Connect) starts as slowly, and a lock would let one process wait for another. One test has a
 server of its own, to see that a client needs nothing else (``spark/connect_client.py``).
 """
