@@ -28,9 +28,12 @@ SECONDS = 1200
 
 
 def test_every_first_attempt_fails(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
     """In every stage of ours, after it has given out a batch."""
+    if not is_long:
+        pytest.skip("takes long; run with --faults=long")
+    spark = request.getfixturevalue("spark")
     from lshdb import spark as questions
     from lshdb.spark.dataset_index import Index
 

@@ -82,21 +82,21 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path) -> None:
 QUOTED = ("--quote", '"')
 
 
-def test_tsv_has_quotes_where_it_shows_them(spark: Any, tmp_path: Path) -> None:
+def test_tsv_has_quotes_where_it_shows_them(spark: Any, tmp_path: Path, is_long: bool) -> None:
     words = "one two three four five six seven"
     bare = f'id\ttext\na\t"{words}\nb\t{words}"\nc\t5" {words}\n'
     quoted = f'id\ttext\na\t"{words}\tand"\nb\t"{words}\n""and"""\nc\t5 {words}\n'
     for name, content in (("bare", bare), ("quoted", quoted)):
         file = tmp_path / f"{name}.tsv"
         file.write_text(content)
-        for more in ((), ("--quote", "none"), QUOTED):
+        for more in ((), ("--quote", "none"), QUOTED) if is_long else ((),):
             index = str(tmp_path / f"{name}{len(more)}{more == QUOTED}.lshdb")
             code = run("add", index, str(file), "--threshold", "0.3", *more, code=None).exit_code
             found = run("spark", "pairs", str(file), "--threshold", "0.3", *more, code=None).stdout
             expected = run("pairs", index).stdout.splitlines()
             if code == 0:
                 assert sorted(found.splitlines()) == sorted(expected) != []
-        assert len(run("spark", "pairs", str(file), "--threshold", "0.3").stdout.splitlines()) == 3
+            assert more or len(found.splitlines()) == 3
     said = run("spark", "pairs", str(file), "--quote", "ab", code=2).stderr
     assert "quote is 'ab'" in said
 
