@@ -36,7 +36,7 @@ OWN, OUTPUT = "Options", "Output"
 GROUPS = (OWN, "Input", "New index", OUTPUT)
 """The groups of options, in the order of the help."""
 
-_MOST_SHORT, _MOST_EXAMPLES = 12, 3
+_LEAST_SHORT, _MOST_SHORT, _MOST_EXAMPLES, _MOST_LINES = 4, 12, 3, 40
 _LEAST_COLUMNS = 30
 _SENTENCE = re.compile(r"(?<=\.)\s+")
 _DEFAULT = re.compile(r"\s*(\[(?:default|required)[^\]]*\])$")
@@ -120,14 +120,33 @@ def write_short_help(
     short: str,
     see: str,
 ) -> None:
-    """Write a sentence, the most used options, three examples, and where there is more."""
+    """Write a sentence, the most used options, three examples, and where there is more.
+
+    On a narrow terminal, the last options are left out as long as there are more than 40 lines.
+    """
+    options = shown_shortly(command, short)
+    for n_shown in range(len(options), min(_LEAST_SHORT, len(options)) - 1, -1):
+        trial = ctx.make_formatter()
+        _write_short(command, ctx, trial, options[:n_shown], see)
+        if trial.getvalue().count("\n") <= _MOST_LINES:
+            break
+    formatter.write(trial.getvalue())
+
+
+def _write_short(
+    command: click.Command,
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    options: Sequence[click.Parameter],
+    see: str,
+) -> None:
     command.format_usage(ctx, formatter)
     text, examples = _parts(command)
     formatter.write_paragraph()
     with formatter.indentation():
         formatter.write_text(text.partition("\n\n")[0])
     records = []
-    for param in shown_shortly(command, short):
+    for param in options:
         record = param.get_help_record(ctx)
         if record is not None:
             records.append((record[0], _first_sentence(record[1])))
