@@ -53,7 +53,6 @@ from lshdb.storage.transactions.index_state import (
     QuerySnapshot,
     while_open,
 )
-from lshdb.storage.transactions.store import Store
 from lshdb.threads import choose_workers, in_chunks, work_ahead
 
 if TYPE_CHECKING:
@@ -294,10 +293,9 @@ def query_index(
         with store.reading() as snapshot:
             return options.searcher(snapshot, family).search_document(snapshot.document(key))
     (query,) = family.sign_queries(usable_contents(family, [body]))
-    of_buckets = bool(query.row) and not options.is_nearest
-    if of_buckets and isinstance(store, Store) and store.database.answers_at_once:
+    if query.row and not options.is_nearest:
         is_exact = verify == "exact" or (verify is None and family.params.keeps_texts)
-        with store.answering(np.frombuffer(query.keys, np.int64), with_bodies=is_exact) as snapshot:
+        with store.answering(query.keys, with_bodies=is_exact) as snapshot:
             hits = options.bucket_searcher(snapshot, family).answer(query)
     else:
         with store.reading() as state:

@@ -50,6 +50,12 @@ class TransientStore:
             raise LshdbError("nothing was added yet")
         yield self.state
 
+    def answering(
+        self, keys: bytes | bytearray, *, with_bodies: bool
+    ) -> contextlib.AbstractContextManager[TransientState]:
+        """Return its one state."""
+        return self.reading()
+
     @property
     def n_documents(self) -> int:
         """How many documents came in."""

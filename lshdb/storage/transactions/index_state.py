@@ -288,6 +288,19 @@ class OpenIndex(Protocol):
     def reading(self) -> AbstractContextManager[IndexState]:
         """Open one committed state, for as long as the block lasts."""
 
+    def answering(
+        self, keys: bytes | bytearray, *, with_bodies: bool
+    ) -> AbstractContextManager[QuerySnapshot]:
+        """Open a state for one query: these buckets, their documents and their texts.
+
+        Parameters
+        ----------
+        keys : bytes
+            Distinct bucket keys, native int64: all that the query will ask for.
+        with_bodies : bool
+            Whether it will ask for texts.
+        """
+
     def require_open(self) -> None:
         """Raise LshdbError if it is closed, or came into this process by a fork."""
 

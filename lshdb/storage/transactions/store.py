@@ -523,21 +523,21 @@ class Store:
         """
         return Reading(self)
 
-    @contextlib.contextmanager
-    def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
-        """Open a snapshot for one query: these buckets, their documents and their texts.
+    def answering(
+        self, keys: bytes | bytearray, *, with_bodies: bool
+    ) -> contextlib.AbstractContextManager[QuerySnapshot]:
+        """Open a state for one query; see :class:`OpenIndex`.
 
         A database server is asked for all of it in one round trip.
 
-        Parameters
-        ----------
-        keys : ndarray of int64, shape (n,)
-            Distinct bucket keys: all that the query will ask for.
-        with_bodies : bool
-            Whether it will ask for texts.
-
         Raises as :meth:`reading` does.
         """
+        if self.database.answers_at_once:
+            return self._answering(np.frombuffer(keys, np.int64), with_bodies=with_bodies)
+        return self.reading()
+
+    @contextlib.contextmanager
+    def _answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
         self.require_open()
         try:
             answer = self._ask(keys, with_bodies=with_bodies)
@@ -552,7 +552,7 @@ class Store:
 
     def _ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> BucketSnapshot | None:
         generation = self._generation
-        if generation is None or not self.database.answers_at_once or not is_settled(generation):
+        if generation is None or not is_settled(generation):
             return None
         reader, answer = self.readers.begin(
             self.database.open_reader, lambda reader: reader.ask(keys, with_bodies=with_bodies)
