@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -66,11 +67,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "fast: some tests of every folder; all that are marked so take under a minute"
     )
+    config.addinivalue_line(
+        "markers",
+        "long(when): run with --faults=long alone; ``when`` says for which parameters",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Spark's tests begin, so that one process has them all: others steal from the end.
     items.sort(key=lambda item: "spark_of_process" not in getattr(item, "fixturenames", ()))
+    if config.getoption("--faults") != "long":
+        for item in filter(takes_long, items):
+            item.add_marker(pytest.mark.skip(reason="takes long; run with --faults=long"))
     if config.getoption("--database") == "postgres":
         faults = Path(__file__).parent / "fault"
         for item in items:
@@ -78,6 +86,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"SQLite alone: {mark.args[0]}"))
             if faults in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason="copies directories, or names databases"))
+
+
+def takes_long(item: pytest.Item) -> bool:
+    """Whether a test is marked so, for its parameters."""
+    mark = item.get_closest_marker("long")
+    if mark is None or not mark.kwargs:
+        return mark is not None
+    (when,) = mark.kwargs.values()
+    values: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
+    return bool(when(**{name: values[name] for name in inspect.signature(when).parameters}))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -204,10 +204,9 @@ def _distance(found: Any) -> list[float]:
     return [] if found.distance is None else [found.distance]
 
 
-def test_a_life_of_vectors(tmp_path: Path, spark: Any, is_long: bool) -> None:
+@pytest.mark.long
+def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
     """The same counts, lines and rows as on one machine, which can go on with what Spark made."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     from lshdb.spark.dataset_index import Index
 
     kind, make, parameters = L2
@@ -248,12 +247,11 @@ def test_a_life_of_vectors(tmp_path: Path, spark: Any, is_long: bool) -> None:
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_others_go_on(case: str, tmp_path: Path, spark: Any, is_long: bool) -> None:
+@pytest.mark.long(when=lambda case: case not in ("hamming", "tokens", "weights"))
+def test_others_go_on(case: str, tmp_path: Path, spark: Any) -> None:
     """An index of one machine gets the same rows from Spark as from an add there."""
     from lshdb.spark.dataset_index import Index
 
-    if not is_long and case not in ("hamming", "tokens", "weights"):
-        pytest.skip("takes long; run with --faults=long")
     kind, make, parameters = OTHERS[case]
     documents = make(2)
     more = sorted(documents[9:])

@@ -102,13 +102,11 @@ def test_the_notebook_of_bars_and_previews_runs(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.long
 def test_the_notebook_on_spark_runs(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    is_long: bool,
 ) -> None:  # fmt: skip
     """In the session of the other tests."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     import nbformat
 
     monkeypatch.chdir(tmp_path)

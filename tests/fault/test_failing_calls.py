@@ -75,6 +75,7 @@ def judged(path: Path, outcome: Outcome) -> list[str]:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", ONCE)
+@pytest.mark.long(when=lambda kind, operation: (kind, operation) not in IN_SHORT)
 def test_the_nth_call_fails(
     kind: str,
     operation: str,
@@ -83,8 +84,6 @@ def test_the_nth_call_fails(
     copy_grown: Callable[[], Path],
     is_long: bool,
 ) -> None:
-    if not is_long and (kind, operation) not in IN_SHORT:
-        pytest.skip("with --faults=long")
     steps, fault = OPERATIONS[operation], ONCE[kind]
     documents = None if "create" in steps else grown[1]
 
@@ -126,6 +125,7 @@ OF_VECTORS = {
 
 @pytest.mark.parametrize("steps", [("add_batches", "replace"), ("remove", "compact")])
 @pytest.mark.parametrize("kind", OF_VECTORS)
+@pytest.mark.long(when=lambda kind, steps: (kind in ("EIO", "read short")) == ("compact" in steps))
 def test_the_nth_call_on_the_vector_file_fails(
     kind: str,
     steps: tuple[str, ...],
@@ -134,8 +134,6 @@ def test_the_nth_call_on_the_vector_file_fails(
     copy_grown_bits: Callable[[], Path],
     is_long: bool,
 ) -> None:
-    if not is_long and (kind in ("EIO", "read short")) == ("compact" in steps):
-        pytest.skip("with --faults=long")
     fault: dict[str, Any] = {**OF_VECTORS[kind], "part": "vectors"}
     work: dict[str, Any] = {"steps": steps, "bits": True}
     counting = {**fault, "action": PASS, "nth": 0}
@@ -171,6 +169,7 @@ def test_a_limit_on_file_size(
 
 @pytest.mark.parametrize("question", ["query", "pairs", "show", "clusters"])
 @pytest.mark.parametrize("kind", ["EIO", "EINTR", "short"])
+@pytest.mark.long(when=lambda question, kind: (question == "query") == (kind == "EINTR"))
 def test_reading_fails(
     question: str,
     kind: str,
@@ -180,8 +179,6 @@ def test_reading_fails(
     is_long: bool,
 ) -> None:
     """The right answer or an error, never another answer."""
-    if not is_long and (question == "query") == (kind == "EINTR"):
-        pytest.skip("with --faults=long")
     path = copy_grown()
     task = {"question": question, "texts": [text for text in (grown[1] or {}).values() if text][:5]}
     fault: dict[str, Any] = {

@@ -307,12 +307,13 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long(
+    when=lambda kind, number: (list(KINDS).index(kind) % 2 == 0) == (number == signal.SIGTERM)
+)
 def test_an_add_of_a_hostile_document(
-    kind: str, number: signal.Signals, usual: float, tmp_path: Path, is_long: bool
+    kind: str, number: signal.Signals, usual: float, tmp_path: Path
 ) -> None:
     """It is at work on the document when the signal comes, and ends within seconds."""
-    if not is_long and (list(KINDS).index(kind) % 2 == 0) == (number == signal.SIGTERM):
-        pytest.skip("with --faults=long")  # each kind has one signal
     arguments = write_hostile(kind, tmp_path)
     moment = usual + random.Random(f"{kind} {number}").uniform(0.5, 1.5)
     child = start_telling(moment, "add", "hostile.lshdb", *arguments, cwd=tmp_path)
@@ -351,10 +352,9 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_how_long_no_signal_is_heard(kind: str, tmp_path: Path, is_long: bool) -> None:
+@pytest.mark.long(when=lambda kind: kind not in ("marks in the wrong order", "bag"))
+def test_how_long_no_signal_is_heard(kind: str, tmp_path: Path) -> None:
     """Of the whole add, and not of one moment: never for much longer than a second."""
-    if not is_long and kind not in ("marks in the wrong order", "bag"):
-        pytest.skip("takes long; run with --faults=long")
     arguments = write_hostile(kind, tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", HEARING, "add", "hostile.lshdb", *arguments, "--workers", "1"],

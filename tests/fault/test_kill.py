@@ -112,38 +112,33 @@ def kill_and_repeat(
 
 
 @pytest.mark.parametrize("where", NAMED)
+@pytest.mark.long(when=lambda where: where not in ORDINARY)
 def test_a_writer_is_killed(
     where: str,
     writer: WriterProcess,
     grown: tuple[Path, State],
     copy_grown: Callable[[], Path],
-    is_long: bool,
 ) -> None:
-    if not (is_long or where in ORDINARY):
-        pytest.skip("with --faults=long")
     assert kill_and_repeat(writer, copy_grown(), grown[1], WORK, **NAMED[where])[0]
 
 
 @pytest.mark.parametrize("where", NAMED_BITS)
+@pytest.mark.long(when=lambda where: where not in ORDINARY)
 def test_a_writer_of_vectors_is_killed(
     where: str,
     writer: WriterProcess,
     grown_bits: tuple[Path, State],
     copy_grown_bits: Callable[[], Path],
-    is_long: bool,
 ) -> None:
-    if not (is_long or where in ORDINARY):
-        pytest.skip("with --faults=long")
     steps, how = ("add_batches", "remove", "compact"), NAMED_BITS[where]
     assert kill_and_repeat(writer, copy_grown_bits(), grown_bits[1], steps, **how, bits=True)[0]
 
 
 @pytest.mark.parametrize("where", NAMED_FIRST)
+@pytest.mark.long(when=lambda where: where not in ORDINARY)
 def test_a_writer_is_killed_while_the_index_is_made(
-    where: str, writer: WriterProcess, tmp_path: Path, is_long: bool
+    where: str, writer: WriterProcess, tmp_path: Path
 ) -> None:
-    if not (is_long or where in ORDINARY):
-        pytest.skip("with --faults=long")
     path = tmp_path / "root" / INDEX
     path.parent.mkdir()
     assert kill_and_repeat(writer, path, None, FIRST, **NAMED_FIRST[where])[0]
@@ -309,20 +304,18 @@ def grown_postgres(
 
 
 @pytest.mark.parametrize("where", POSTGRES)
+@pytest.mark.long(when=lambda where: where not in ORDINARY_POSTGRES)
 def test_a_writer_of_postgres_is_killed(
-    where: str, writer: WriterProcess, grown_postgres: tuple[Path, State], is_long: bool
+    where: str, writer: WriterProcess, grown_postgres: tuple[Path, State]
 ) -> None:
-    if not (is_long or where in ORDINARY_POSTGRES):
-        pytest.skip("with --faults=long")
     assert kill_and_repeat(writer, *grown_postgres, WORK, **POSTGRES[where])[0]
 
 
 @pytest.mark.parametrize("where", NAMED_FIRST)
+@pytest.mark.long(when=lambda where: where not in ("in the schema", "before the rename"))
 def test_a_writer_is_killed_while_an_index_of_postgres_is_made(
-    where: str, writer: WriterProcess, tmp_path: Path, place: dict[str, str], is_long: bool
+    where: str, writer: WriterProcess, tmp_path: Path, place: dict[str, str]
 ) -> None:
-    if not (is_long or where in ("in the schema", "before the rename")):
-        pytest.skip("with --faults=long")
     path = tmp_path / "root" / INDEX
     path.parent.mkdir()
     assert kill_and_repeat(writer, path, None, FIRST, place=place, **NAMED_FIRST[where])[0]

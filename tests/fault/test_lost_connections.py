@@ -66,11 +66,10 @@ def test_a_way_is_cut_where_it_is_told(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.long(when=lambda change: change not in ORDINARY)
 def test_a_writers_connection_is_lost(change: str, life: Life, is_long: bool) -> None:
     """And the change is made again: every batch is in once, whatever came of the first time."""
     if not is_long:
-        if change not in ORDINARY:
-            pytest.skip("with --faults=long")
         assert life.trial(change, ORDINARY[change], asks=True)
         return
     for number, cut in enumerate(places(stride=STRIDE, commits=4)):

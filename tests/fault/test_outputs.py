@@ -212,11 +212,10 @@ def undisturbed(
 
 
 @pytest.mark.parametrize("name", JOBS)
+@pytest.mark.long(when=lambda name: name not in ORDINARY)
 def test_a_command_that_writes_files_is_killed(
     name: str, writer: WriterProcess, start: Path, tmp_path: Path, is_long: bool
 ) -> None:
-    if not (is_long or name in ORDINARY):
-        pytest.skip("with --faults=long")
     job, root = JOBS[name], tmp_path / "root"
     shutil.copytree(start, root)
     before, after, calls = undisturbed(job, writer, root)
@@ -234,11 +233,10 @@ def test_a_command_that_writes_files_is_killed(
 
 
 @pytest.mark.parametrize("name", JOBS)
+@pytest.mark.long(when=lambda name: name not in ORDINARY)
 def test_power_is_lost_while_a_command_writes_files(
     name: str, writer: WriterProcess, start: Path, tmp_path: Path, is_long: bool
 ) -> None:
-    if not (is_long or name in ORDINARY):
-        pytest.skip("with --faults=long")
     job, root, log, held = JOBS[name], tmp_path / "root", tmp_path / "log", tmp_path / "held"
     shutil.copytree(start, root)
     before, disk = State.of(root, job), Disk(root)

@@ -334,9 +334,8 @@ def _answers(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["fork", "forkserver", "spawn"])
-def test_pools_of_processes(how: str, index: Index, is_long: bool) -> None:
-    if how != "fork" and not is_long:
-        pytest.skip("with --faults=long")
+@pytest.mark.long(when=lambda how: how != "fork")
+def test_pools_of_processes(how: str, index: Index) -> None:
     expected = [hit.key for hit in index.query(TEXT)]
     with multiprocessing.get_context(how).Pool(2) as pool:
         assert pool.map(_answers, [index.path] * 4) == [expected] * 4

@@ -60,10 +60,9 @@ def test_every_first_attempt_fails(
     assert failed >= STAGES | {"_hashed_batches"}
 
 
-def test_executors_are_killed(tmp_path: Path, is_long: bool) -> None:
+@pytest.mark.long
+def test_executors_are_killed(tmp_path: Path) -> None:
     """One of two in every stage of ours, with speculation on; in sessions of their own."""
-    if not is_long:
-        pytest.skip("takes minutes: --faults=long")
     sound, killed = (_lived(tmp_path / kills, kills) for kills in "01")
     assert killed["answers"] == sound["answers"]
     add, pairs, change, clusters, dedup = map(set, killed["killed"])

@@ -77,10 +77,9 @@ def test_families_about_the_cap(make_index: Make, n: int) -> None:
 
 @pytest.mark.parametrize("n", [100, 1000, 1001, 5000, 50_000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_families_of_all_sizes(make_index: Make, kind: str, n: int, is_long: bool) -> None:
+@pytest.mark.long(when=lambda n: n > 100)
+def test_families_of_all_sizes(make_index: Make, kind: str, n: int) -> None:
     """With the cap that nobody asked for."""
-    if not is_long and n > 100:
-        pytest.skip("takes long; run with --faults=long")
     documents = family(kind, n, seed=n)
     index = added(make_index, documents, cap=1000)
     for keep in POLICIES:

@@ -19,12 +19,11 @@ pytestmark = [
 ASKED: dict[str, Any] = {"threshold": 0.5, "k": 2}
 
 
+@pytest.mark.long
 def test_the_interval_holds_what_is_lost(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a data frame and of a dataset, with copies, in groups that are left out and others."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     monkeypatch.setattr(lost_pairs, "DRAWN", 3000)
     documents = crowded(5, families=11, boilerplate=40)
     documents += [(f"{key}-again", text) for key, text in documents[:20]]

@@ -16,9 +16,8 @@ from tests.spark.connect_client import CORPUS
 pytest.importorskip("grpc_status")
 
 
-def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path, is_long: bool) -> None:
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
+@pytest.mark.long
+def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path) -> None:
     asked = ["session", "pairs", "clusters", "kept", "added", "pairs of the index", "hits"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path), *asked],

@@ -33,11 +33,8 @@ def kept_keys(df: Any, keep: str, **asked: Any) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_kept_of_a_family(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str, is_long: bool
-) -> None:
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
+@pytest.mark.long
+def test_what_is_kept_of_a_family(spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(large_bucket_pairs, "_PAIRED", 4)  # so that what is left is led again
     documents = family(kind, 160, seed=1)
     df = frame(spark, documents)
@@ -45,11 +42,10 @@ def test_what_is_kept_of_a_family(
         check_kept(documents, kept_keys(df, keep, max_bucket=8), keep)
 
 
+@pytest.mark.long
 def test_a_family_takes_one_round_whatever_is_kept(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
+    spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     documents = family("one_word", 120, seed=2)
     rounds = []
     components = document_graph.components
@@ -64,12 +60,9 @@ def test_a_family_takes_one_round_whatever_is_kept(
     assert len(rounds) == 2  # of the stored pairs, and of those with the preferred document
 
 
-def test_what_was_not_compared_is_a_warning(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
-) -> None:
+@pytest.mark.long
+def test_what_was_not_compared_is_a_warning(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds are bounded, and the estimate holds the pairs that are left."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     documents = family("one_word", 120, seed=3)
     df = frame(spark, documents)
     monkeypatch.setattr(document_graph, "ROUNDS", 0)
@@ -89,10 +82,9 @@ def test_what_was_not_compared_is_a_warning(
 
 @pytest.mark.parametrize("n", [1000, 1001, 1300, 5000, 50_000])
 @pytest.mark.parametrize("kind", ["one_word", "sub_families", "slow_chain", "boilerplate"])
-def test_families_of_all_sizes(spark: Any, kind: str, n: int, is_long: bool) -> None:
+@pytest.mark.long
+def test_families_of_all_sizes(spark: Any, kind: str, n: int) -> None:
     """With the cap that nobody asked for."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     documents = family(kind, n, seed=n)
     df = frame(spark, documents)
     for keep in ("first", "last", "longest", "field:-score"):

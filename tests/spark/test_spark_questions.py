@@ -216,9 +216,8 @@ def test_marks_name_what_is_kept_instead_in_the_order_asked_for(spark: Any) -> N
         lshdb.spark.deduplicate(marked, mark=True, **asked)
 
 
-def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any, is_long: bool) -> None:
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
+@pytest.mark.long
+def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
     rng = random.Random(8)
     text = make_text(rng, 200)
     documents = [(f"n{number:03d}", edited(rng, text, 1)) for number in range(60)]
@@ -234,12 +233,11 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any, is_long: bool)
 
 
 @pytest.mark.parametrize("kind", ["plain", "crowded", "twice", "nothing"])
+@pytest.mark.long(when=lambda kind: kind == "twice")
 def test_answers_from_common_stages_are_those_of_each_question(
     spark: Any, kind: str, is_long: bool
 ) -> None:
     """Though they are planned for what there is, and a question by itself for anything."""
-    if not is_long and kind == "twice":
-        pytest.skip("takes long; run with --faults=long")
     asked: dict[str, Any] = {"threshold": 0.5, "k": 2, "max_bucket": 4}
     if kind == "plain":
         documents = family_corpus(5, families=8, size=3)
@@ -351,12 +349,9 @@ def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
         assert len(compared) == 2 and compared[0] < len(documents)
 
 
-def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(
-    spark: Any, is_long: bool
-) -> None:
+@pytest.mark.long
+def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(spark: Any) -> None:
     """Leaders that are dropped for something else leave apart what was like them."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     documents = crowded(3)
     df, asked = frame(spark, documents), {"threshold": 0.5, "k": 2}
     everything = {tuple(row)[:2] for row in lshdb.spark.pairs(df, **asked).collect()}
@@ -370,10 +365,9 @@ def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(
             assert tuple(sorted((row.key, row.kept_key))) in everything
 
 
-def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any, is_long: bool) -> None:
+@pytest.mark.long
+def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any) -> None:
     """Spark shuffles into more pieces than such a corpus has use for."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
 
     def there() -> dict[int, int]:
         held = dict(spark.sparkContext._jsc.getPersistentRDDs())
