@@ -335,9 +335,7 @@ def nearest_neighbors(
     new = None if since is None else snapshot.new_signatures(since)
     ranking = _Ranking(snapshot, family.params, "exact", top, since or 0, has_copies=below is None)
     # One more than asked for, because each text is most similar to itself.
-    total = len(texts.ids if new is None else new)
-    shares = texts.sharing_with(new, most=top + 1, least=least, below=below)
-    for shared in counting(shares, "texts", total, lambda shared: len(shared.asking)):
+    for shared in texts.sharing_with(new, most=top + 1, least=least, below=below):
         left = shared.asking[shared.places]
         is_other = left != shared.ids
         yield from ranking.columns(

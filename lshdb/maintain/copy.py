@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lshdb.errors import DamageError
 from lshdb.params.index_params import FORMAT
-from lshdb.phases.phase import counting
+from lshdb.phases.phase import Phase, counting
 from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.dialects import Database, DatabasePlace, named_place
 from lshdb.storage.dialects.base import Session
@@ -90,18 +90,27 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
                 Description(FORMAT, identity, place, store.params.items())
             )
             snapshot.require_signatures()
-            for file in snapshot.generation.files:
-                file.copy_to(creation.aside / file.path.name, snapshot.n_signatures)
-            for order in snapshot.order_files():
-                if order.name.last <= snapshot.n_signatures:
-                    order.copy_to(creation.aside)
-            if not snapshot.session.copy_whole(database):
+            if not _copy_files(snapshot, creation.aside, database):
                 _copy_rows(snapshot, database, identity)
         creation.settle()
     except BaseException:
         creation.abandon()
         raise
     creation.lock.release()
+
+
+def _copy_files(source: Snapshot, aside: Path, target: Database) -> bool:
+    """Copy the row files and orders, and the database if both are files; return whether it is."""
+    n, session = source.n_signatures, source.session
+    orders = [order for order in source.order_files() if order.name.last <= n]
+    n_bytes = sum(file.n_bytes(n) for file in source.generation.files)
+    n_bytes += sum(order.n_bytes for order in orders) + session.whole_bytes(target)
+    with Phase("bytes", n_bytes, is_sum=True):
+        for file in source.generation.files:
+            file.copy_to(aside / file.path.name, n)
+        for order in orders:
+            order.copy_to(aside)
+        return session.copy_whole(target)
 
 
 def _copy_rows(source: Snapshot, target: Database, uuid: str) -> None:

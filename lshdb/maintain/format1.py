@@ -35,6 +35,7 @@ from lshdb.ingest.reindex import StoredText, add_stored
 from lshdb.maintain.copy import at_rest, transfer_rows
 from lshdb.maintain.repair import ASIDE, remove_rebuilt
 from lshdb.params.index_params import FORMAT
+from lshdb.phases.phase import counting
 from lshdb.shingling import (
     TEXT_RULES,
     join_steps,
@@ -141,7 +142,7 @@ def replace_format_1(
             add_stored(
                 new,
                 old.documents(),
-                None,
+                old.tables.n_documents,
                 f"upgrade of {path}",
                 family,
                 cuts_windows=False,
@@ -291,7 +292,8 @@ def _restore_history(old: _OldIndex, writer: Writer) -> None:
     with writer.transaction() as transaction:
         transaction.session.delete_all("batch")
         load_batches(transaction, tables.batches())
-    for chunk in in_chunks(tables.batch_by_key(), 20 * _CHUNK):
+    chunks = in_chunks(tables.batch_by_key(), 20 * _CHUNK)
+    for chunk in counting(chunks, "documents", tables.n_documents, len):
         with writer.transaction() as transaction:
             _restore_batches(transaction, chunk)
     with writer.transaction() as transaction:

@@ -125,14 +125,22 @@ class Phase:
         What is counting, in the plural.
     total : int or callable, optional
         How many there are. A function that counts them is called only if somebody listens.
+    steps : int, optional
+        What the work takes where one of them takes long: ``n_done`` counts these, and the share
+        of them that is done is told as so many units.
+    is_sum : bool
+        Whether phases within it that have the same unit count for it.
 
     Attributes
     ----------
     n_done : int
     """
 
-    def __init__(self, unit: str, total: Total = None) -> None:
+    def __init__(
+        self, unit: str, total: Total = None, *, steps: int | None = None, is_sum: bool = False
+    ) -> None:
         self._unit, self._count, self.n_done = unit, total, 0
+        self._steps, self._is_sum = steps, is_sum
         self._total: int | None = None
         self._listener: _Listener | None = None
 
@@ -158,12 +166,17 @@ class Phase:
 
     def reached(self, n_done: int) -> None:
         """Say how much is done in all."""
-        self.n_done = n_done
+        before, self.n_done = self.n_done, n_done
         listener = self._listener
         if listener is not None and listener.phase is not None:
             speaking = listener.phase
+            if speaking._is_sum and speaking is not self and speaking._unit == self._unit:
+                speaking.n_done += n_done - before
             n_done, most = speaking.n_done, speaking._total
-            listener.tell(n_done if most is None else min(n_done, most), most, speaking._unit)
+            if most is not None:
+                steps = speaking._steps or most
+                n_done = min(n_done, steps) * most // steps if steps else 0
+            listener.tell(n_done, most, speaking._unit)
 
     def add(self, count: int) -> None:
         """Say that so much more is done."""

@@ -9,16 +9,18 @@ last bit.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.params.index_params import IndexParams
+from lshdb.phases.phase import Phase
 from lshdb.search.all_texts import AllTexts, Shared, blocks_within, has_texts
 from lshdb.search.verification import MEMORY, grouped_bodies, missing_text
 from lshdb.signatures.dense import SLACK
@@ -30,6 +32,7 @@ __all__ = ["AllBodies", "all_bodies", "require_bodies"]
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_Result = TypeVar("_Result")
 
 _ROWS_ASK = 256
 _BLOCK_BYTES = 16 * 2**20
@@ -42,10 +45,10 @@ _ELEMENT_BYTES = 40
 class AllBodies(Protocol):
     """Compares all stored bodies of an index with some."""
 
-    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+    def sharing_with(self, ids: Ids | None = None, *, unit: str, least: float) -> Iterator[Shared]:
         """Yield the signatures at a level or above for each asking one, by default all, in order.
 
-        A signature is found for itself, too.
+        A signature is found for itself, too. The unit is what those that ask are counted as.
 
         Raises
         ------
@@ -110,17 +113,17 @@ class _AllRows:
         block_bytes = min(_BLOCK_BYTES, memory // (4 * workers))
         self._step = max(1, block_bytes // a_row)
 
-    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+    def sharing_with(self, ids: Ids | None = None, *, unit: str, least: float) -> Iterator[Shared]:
         asking = self._ids if ids is None else ids
-        for first in range(0, len(asking), _ROWS_ASK):
-            yield self._found(asking[first : first + _ROWS_ASK], least)
+        with Phase(unit, len(asking), steps=len(asking) * len(self._ids)) as work:
+            for first in range(0, len(asking), _ROWS_ASK):
+                yield self._found(asking[first : first + _ROWS_ASK], least, work)
 
-    def _found(self, asking: Ids, least: float) -> Shared:
+    def _found(self, asking: Ids, least: float, work: Phase) -> Shared:
         own = self._rows[asking]
         screen = self._family.screen(own, least)
 
-        def compare(first: int) -> tuple[Ids, Ids, Floats]:
-            ids = self._ids[first : first + self._step]
+        def compare(ids: Ids) -> tuple[Ids, Ids, Floats]:
             rows = self._rows[ids]
             places, numbers = screen(rows)
             levels = np.empty(len(places))
@@ -133,9 +136,10 @@ class _AllRows:
             keep = levels >= least
             return places[keep], ids[numbers[keep]], levels[keep]
 
-        parts = range(0, len(self._ids), self._step)
-        with closing(work_ahead(compare, parts, workers=self._workers)) as results:
-            return _in_order(asking, results)
+        blocks = [self._ids[at : at + self._step] for at in range(0, len(self._ids), self._step)]
+        steps = [len(asking) * len(block) for block in blocks]
+        with closing(work_ahead(compare, blocks, workers=self._workers)) as results:
+            return _in_order(asking, _counted(results, steps, work))
 
 
 # Weights
@@ -168,28 +172,32 @@ class _AllWeights:
         self._blocks = blocks_within(sizes, max(1, memory // _ELEMENT_BYTES))
         self._only: tuple[_Weights, Any] | None = None
 
-    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+    def sharing_with(self, ids: Ids | None = None, *, unit: str, least: float) -> Iterator[Shared]:
         asking = self._ids if ids is None else ids
-        for first in range(0, len(asking), _ROWS_ASK):
-            own = self._read(asking[first : first + _ROWS_ASK])
-            numbers = range(len(self._blocks))
-            results = (self._near(own, *self._block(number), least) for number in numbers)
-            yield _in_order(own.ids, results)
+        # Reading a body takes about as long as comparing it with all of those that ask together.
+        n_readings = min(len(asking), _ROWS_ASK) if len(self._blocks) == 1 else len(asking)
+        steps = (len(asking) + n_readings) * len(self._ids)
+        with Phase(unit, len(asking), steps=steps) as work:
+            for first in range(0, len(asking), _ROWS_ASK):
+                own = self._read(asking[first : first + _ROWS_ASK])
+                numbers = range(len(self._blocks))
+                results = (self._near(own, number, least, work) for number in numbers)
+                yield _in_order(own.ids, results)
 
-    def _block(self, number: int) -> tuple[_Weights, Any]:
+    def _block(self, number: int, n_asking: int, work: Phase) -> tuple[_Weights, Any]:
         """Return the bodies of a block and their elements; a block that is the only one is kept."""
         if self._only is not None:
             return self._only
-        bodies = self._read(self._ids[self._blocks[number]])
+        bodies = self._read(self._ids[self._blocks[number]], n_asking, work)
         block = bodies, bodies.columns()
         if len(self._blocks) == 1:
             self._only = block
         return block
 
     def _near(
-        self, own: _Weights, stored: _Weights, columns: Any, least: float
+        self, own: _Weights, number: int, least: float, work: Phase
     ) -> tuple[Ids, Ids, Floats]:
-        hashes, owners, weights = columns
+        stored, (hashes, owners, weights) = self._block(number, len(own.ids), work)
         totals = np.bincount(owners, weights, minlength=len(stored.ids))
 
         def compare(place: int) -> tuple[Ids, Ids, Floats]:
@@ -209,18 +217,28 @@ class _AllWeights:
             return np.full(len(numbers), place), stored.ids[numbers], levels[keep]
 
         with closing(work_ahead(compare, range(len(own.ids)), workers=self._workers)) as results:
-            parts = list(results)
-        return _columns(parts)
+            steps = itertools.repeat(len(stored.ids), len(own.ids))
+            return _columns(_counted(results, steps, work))
 
-    def _read(self, ids: Ids) -> _Weights:
+    def _read(self, ids: Ids, steps: int = 0, work: Phase | None = None) -> _Weights:
+        """Read some bodies, each of so many steps of the work."""
         points_of: dict[int, Any] = {}
         for group in grouped_bodies(self._snapshot.bodies_of_signatures(ids.tolist())):
             points = self._family.points(self._family.contents([body for _, body in group]))
             points_of.update(zip((signature_id for signature_id, _ in group), points, strict=True))
+            if work is not None:
+                work.add(steps * len(group))
         missing = [signature_id for signature_id in ids.tolist() if signature_id not in points_of]
         if missing:
             raise missing_text(missing[0])
         return _Weights(ids, [points_of[signature_id] for signature_id in ids.tolist()])
+
+
+def _counted(results: Iterable[_Result], steps: Iterable[int], work: Phase) -> Iterator[_Result]:
+    """Yield the same results, and count the steps of each as done."""
+    for result, count in zip(results, steps, strict=True):
+        work.add(count)
+        yield result
 
 
 def _columns(parts: Iterable[tuple[Ids, Ids, Floats]]) -> tuple[Ids, Ids, Floats]:

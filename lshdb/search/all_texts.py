@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.phases.phase import counting
+from lshdb.phases.phase import Phase
 from lshdb.search.pair_columns import LINES, PairColumns
 from lshdb.search.verification import MEMORY, Hit, Hits, NearestHits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
@@ -180,17 +180,26 @@ class AllTexts:
         self._blocks = blocks_within(self._sizes, self._most)
         self._held: TextSets | None = None
         self._only: SetTable | None = None
+        self._work = Phase("texts")
 
-    def sharing_with(self, ids: Ids | None = None, **wish: Any) -> Iterator[Shared]:
-        """Do what :meth:`sharing` does for the texts of some signatures, by default of all."""
-        if ids is None and len(self._blocks) == 1:
-            self._held = self._held or self._read(self.ids)
-            yield from self.sharing(self._held, **wish)
-            return
-        if ids is None:
-            ids = self.ids
-        for block in blocks_within(self._sizes[np.searchsorted(self.ids, ids)], self._most):
-            yield from self.sharing(self._read(ids[block]), **wish)
+    def sharing_with(
+        self, ids: Ids | None = None, *, unit: str = "texts", **wish: Any
+    ) -> Iterator[Shared]:
+        """Do what :meth:`sharing` does for the texts of some signatures, by default of all.
+
+        It counts them by the unit: each text that is shingled, or compared with a block, is a step.
+        """
+        is_only = len(self._blocks) == 1
+        is_held = ids is None and is_only
+        asking = self.ids if ids is None else ids
+        blocks = blocks_within(self._sizes[np.searchsorted(self.ids, asking)], self._most)
+        n_tables = 0 if is_held else 1 if is_only else len(blocks)
+        steps = len(asking) * (1 + len(self._blocks)) + len(self.ids) * n_tables
+        with Phase(unit, len(asking), steps=steps) as self._work:
+            for block in blocks:
+                own = self._read(asking[block])
+                self._held = own if is_held else None
+                yield from self.sharing(own, **wish)
 
     def sharing(
         self, asking: TextSets, *, most: int | None = None, **wish: Any
@@ -215,14 +224,17 @@ class AllTexts:
         """
         parts = list(asking.parts(_TEXTS_ASK))
 
-        def compared(number: int) -> Iterator[Shared]:
+        def compared(number: int) -> Generator[Shared]:
             ids, table = self._table(number)
 
             def compare(part: TextSets) -> Shared:
                 columns = table.sharing(part.hashes, part.counts, most=most, **wish)
                 return Shared(part.ids, columns[0], ids[columns[1]], columns[2])
 
-            return work_ahead(compare, parts, workers=self._workers)
+            with closing(work_ahead(compare, parts, workers=self._workers)) as results:
+                for shared in results:
+                    self._work.add(len(shared.asking))
+                    yield shared
 
         if len(self._blocks) == 1:
             yield from compared(0)
@@ -254,7 +266,9 @@ class AllTexts:
         groups = grouped_bodies(bodies, most=_TEXTS_READ)
         with closing(work_ahead(self._shingled, groups, workers=self._shinglers)) as shingled:
             parts = [TextSets(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))]
-            parts.extend(shingled)
+            for part in shingled:
+                parts.append(part)
+                self._work.add(len(part.ids))
         sets = TextSets(
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.hashes for part in parts]),
@@ -343,8 +357,7 @@ def contained_pairs(
         Bytes for the shingles of texts.
     """
     texts = AllTexts(snapshot, family, workers=workers, memory=memory)
-    shares = texts.sharing_with(is_part=True, least=threshold)
-    for shared in counting(shares, "texts", len(texts.ids), lambda shared: len(shared.asking)):
+    for shared in texts.sharing_with(is_part=True, least=threshold):
         documents = snapshot.documents_of_signatures(
             distinct(np.concatenate([shared.asking, shared.ids])).tolist()
         )

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_whole
 from lshdb.params.bands import candidate_probability
 from lshdb.params.index_params import IndexParams
-from lshdb.phases.phase import counting
 from lshdb.search.all_rows import all_bodies, require_bodies
 from lshdb.search.all_texts import Shared
 from lshdb.search.candidates import LeftOut, contains
@@ -336,9 +335,8 @@ class _Measuring:
         asking_ids = None if is_all else self._asking
         results: list[Shared] = []
         n_held = 0
-        shares = bodies.sharing_with(asking_ids, least=float(self._edges[0]))
-        n_asking = len(self._asking)
-        for shared in counting(shares, "documents", n_asking, lambda shared: len(shared.asking)):
+        least = float(self._edges[0])
+        for shared in bodies.sharing_with(asking_ids, unit="documents", least=least):
             results.append(shared)
             n_held += len(shared.ids)
             if n_held > _PAIRS:

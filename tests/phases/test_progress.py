@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import lshdb
 from lshdb import Index, ParameterError
 from lshdb.phases.phase import Phase, counting, telling
+from tests.golden.test_indexes import FORMAT_1, unpack
 
 Make = Callable[..., Index]
 Calls = list[tuple[int, int | None, str]]
@@ -163,9 +165,65 @@ def test_tables_and_samples_tell(tmp_path: Path) -> None:
         assert [unit for unit, _ in phases(calls)][:3] == ["documents", "postings", "pairs"]
 
 
+def test_a_copy_counts_the_bytes_of_all_its_files(index: Index, tmp_path: Path) -> None:
+    calls = heard(lambda **how: index.copy(tmp_path / "b", **how))
+    files = [path for path in (tmp_path / "b").iterdir() if path.suffix in (".npy", ".db")]
+    assert phases(calls) == [("bytes", sum(path.stat().st_size for path in files))]
+    assert len(files) == len(calls) - 2 == 3, "a call for each file, and both ends"
+
+
+def test_an_upgrade_counts_documents(tmp_path: Path) -> None:
+    path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
+    with sqlite3.connect(path / "index.db") as database:
+        (n,) = database.execute("SELECT count(*) FROM document").fetchone()
+    calls = heard(lambda **how: Index.upgrade(path, **how))
+    assert calls[0] == (0, n, "documents")
+    assert phases(calls)[:2] == [("documents", n)] * 2 and phases(calls)[2][0] == "signatures"
+
+
+BODIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "texts": ({}, [text for _, text in TEXTS]),
+    "weights": ({"metric": "weighted-jaccard"}, [{"a": 1.0, str(i): 2.0} for i in range(40)]),
+    "vectors": ({"metric": "cosine", "dim": 2}, [[1.0, float(i)] for i in range(40)]),
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_recall_goes_on_within_a_block(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, kind: str, is_cut: bool
+) -> None:
+    monkeypatch.setattr("lshdb.search.all_rows._BLOCK_BYTES", 2**14)  # of vectors
+    for place in ("all_texts._SHINGLE_BYTES", "all_rows._ELEMENT_BYTES") if is_cut else ():
+        monkeypatch.setattr(f"lshdb.search.{place}", 2**13)
+    parameters, bodies = BODIES[kind]
+    index = make_index("a", **parameters)
+    index.add([(f"k{number}", body) for number, body in enumerate(bodies)])
+    calls = heard(lambda **how: index.recall(memory=2**20, workers=1, **how))
+    reached = [n_done for n_done, total, unit in calls if (total, unit) == (40, "documents")]
+    assert reached == sorted(reached) and len({*reached} - {0, 40}) > 0
+    assert phases(calls)[0] == ("documents", 40)
+
+
 def test_what_cannot_be_called_is_named(index: Index) -> None:
     with pytest.raises(ParameterError, match="on_progress is True, and cannot be called"):
         index.pairs(on_progress=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.fast
+def test_a_sum_counts_phases_within_it_and_steps_are_shares_of_units() -> None:
+    calls: Calls = []
+    with telling(lambda *call: calls.append(call)):
+        with Phase("bytes", 9, is_sum=True):
+            assert list(counting("ab", "bytes", 6, lambda _: 3)) and list(
+                counting("ab", "lines", 2)
+            )
+            assert list(counting([3], "bytes", size=lambda size: size))
+        with Phase("documents", 2, steps=8) as phase:
+            for _ in range(4):
+                phase.add(2)
+    assert [n_done for n_done, _, unit in calls if unit == "bytes"] == [0, 3, 6, 6, 6, 9, 9]
+    assert [n_done for n_done, _, unit in calls if unit == "documents"] == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.fast

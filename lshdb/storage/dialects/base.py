@@ -665,6 +665,10 @@ class Session(ABC):
         """Return the bytes of the database that hold nothing and that vacuuming frees."""
 
     @abstractmethod
+    def whole_bytes(self, target: Database) -> int:
+        """Return how many bytes :meth:`copy_whole` copies to a database; 0 where it does not."""
+
+    @abstractmethod
     def copy_whole(self, target: Database) -> bool:
         """Copy the database at once, as this transaction sees it, to an empty place.
 

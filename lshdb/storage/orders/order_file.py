@@ -36,6 +36,7 @@ from lshdb.files.descriptors import copy_range, read_at, sync_directory, sync_fi
 from lshdb.files.own_files import new_file, open_file
 from lshdb.files.rights import create_file
 from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
+from lshdb.phases.phase import Phase
 from lshdb.storage.rowfiles.generations import generation_name
 from lshdb.storage.rowfiles.layouts import npy_header
 
@@ -247,7 +248,7 @@ class OrderFile:
         weakref.finalize(self, os.close, self.descriptor)
         status = os.fstat(self.descriptor)
         self.layout = OrderLayout(self.n, n_orders)
-        size = HEADER_BYTES + self.layout.size
+        self.n_bytes = size = HEADER_BYTES + self.layout.size
         header = npy_header("|u1", (self.layout.size,))
         if status.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
             raise ValueError(f"the header or the length of {self.path} is not that of its name")
@@ -327,10 +328,12 @@ class OrderFile:
         OSError
             This file cannot be read, or the other not written.
         """
-        with open(create_file(directory / self.path.name), "wb", buffering=0) as copy:
-            offset = 0
-            while copied := copy_range(self.descriptor, copy.fileno(), offset, _COPY_BYTES):
-                offset += copied
+        with (
+            open(create_file(directory / self.path.name), "wb", buffering=0) as copy,
+            Phase("bytes", self.n_bytes) as phase,
+        ):
+            while copied := copy_range(self.descriptor, copy.fileno(), phase.n_done, _COPY_BYTES):
+                phase.add(copied)
             sync_file(copy.fileno())
 
     def crc32(self) -> int:

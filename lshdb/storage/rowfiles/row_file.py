@@ -261,7 +261,7 @@ class RowFile:
         return FileRows(self, n_committed)
 
     def _check_length(self, n_committed: int) -> None:
-        needed = HEADER_BYTES + n_committed * self.row_bytes
+        needed = self.n_bytes(n_committed)
         size = self._size()
         if size < needed:
             raise DamageError(
@@ -392,6 +392,10 @@ class RowFile:
             hint=hint or "restore the index from a copy",
         )
 
+    def n_bytes(self, n_committed: int) -> int:
+        """Return the size of a file of the committed rows."""
+        return HEADER_BYTES + n_committed * self.row_bytes
+
     def copy_to(self, target: Path, n_committed: int) -> None:
         """Make a file with the committed rows, and sync it; it must not exist.
 
@@ -404,7 +408,7 @@ class RowFile:
         OSError
             This file cannot be read, or the other not written.
         """
-        end = HEADER_BYTES + n_committed * self.row_bytes
+        end = self.n_bytes(n_committed)
         source = self.open()
         with (
             open(create_file(target), "wb", buffering=0) as copy,

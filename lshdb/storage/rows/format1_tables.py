@@ -81,6 +81,10 @@ class Format1Tables:
         values = verified_row("state", self._first(f"SELECT {_STATE} FROM state"))
         return dict(zip(_STATE.split(", "), values, strict=False))
 
+    def n_documents(self) -> int:
+        """Return how many documents there are."""
+        return int(self._first("SELECT count(*) FROM document")[0])
+
     def documents(self) -> Iterator[tuple[Any, ...]]:
         """Yield rows of documents in order: 13 columns of ``document``, with the checksum.
 

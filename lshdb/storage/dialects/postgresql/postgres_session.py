@@ -233,6 +233,10 @@ class PostgresSession(Session):
         """Return 0: the server reuses what deleted rows took, and does not say how much."""
         return 0
 
+    def whole_bytes(self, target: Database) -> int:
+        """Return 0."""
+        return 0
+
     def copy_whole(self, target: Database) -> bool:
         """Return False: a schema is copied row by row."""
         return False

@@ -26,7 +26,8 @@ Decided:
 Limit: only connections of this library are known; a parent that has the file open through another
 library (plain ``sqlite3``) is not noticed.
 
-A copy, and what replaces a database, is made by SQLite's online backup, all pages in one step.
+A copy, and what replaces a database, is made by SQLite's online backup: what replaces one in one
+step, and a copy in many, all of the state that its open transaction sees.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.files.descriptors import sync_file
 from lshdb.files.process import Process
 from lshdb.files.rights import create_file, take_rights
+from lshdb.phases.phase import Phase
 from lshdb.storage.dialects.base import Database
 
 __all__ = [
@@ -70,6 +72,8 @@ READER_CACHE_KIB = 32 * 1024
 _BUSY_SECONDS = 30
 _PAUSE_SECONDS = 0.005
 _ROWS_A_LOOK = 1000
+_PAGES_A_STEP = 512
+"""Pages that are copied before the caller hears of it: 4 MiB."""
 _READONLY_RECOVERY = 264
 """SQLITE_READONLY_RECOVERY: a writer has opened ``-shm`` and not filled it yet."""
 
@@ -266,7 +270,13 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
         # Nobody sees the copy before it is complete and synced, so it needs no journal.
         copy.execute("PRAGMA journal_mode=OFF")
         copy.execute("PRAGMA synchronous=OFF")
-        connection.backup(copy, pages=-1)
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        with Phase("bytes") as phase:
+            connection.backup(
+                copy,
+                pages=_PAGES_A_STEP,
+                progress=lambda _, left, total: phase.reached((total - left) * page_bytes),
+            )
     _make_log_files(target)
     for place in (target, target.parent):
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)

@@ -223,6 +223,15 @@ class SqliteSession(Session):
         )
         return rows
 
+    def whole_bytes(self, target: Database) -> int:
+        """Return the size of the file, if the target is one too."""
+        if target.path is None:
+            return 0
+        row = self.execute(
+            "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        ).fetchone()
+        return int(row[0])
+
     def copy_whole(self, target: Database) -> bool:
         """Copy the file as this transaction sees it, if the target is a file too."""
         if target.path is None:
