@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from lshdb.advice.advice import Advice
     from lshdb.advice.label_agreement import Label
-    from lshdb.documents.frames import Table
+    from lshdb.documents.memory_tables import Table
     from lshdb.groups.deduplicated_table import DeduplicatedTable
     from lshdb.groups.deduplication import Decision, Deduplication
     from lshdb.groups.listing import Clusters

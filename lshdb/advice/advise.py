@@ -18,7 +18,8 @@ from lshdb.documents.document import (
     Given,
     Rejected,
 )
-from lshdb.documents.frames import Table, given_rows
+from lshdb.documents.frames import given_rows
+from lshdb.documents.memory_tables import Table
 from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters, check_parameters

@@ -18,7 +18,7 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.columns import Unreadable, decoded_text
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
-from lshdb.documents.frames import open_table
+from lshdb.documents.memory_tables import open_table
 from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
 from lshdb.groups.deduplicated_table import DeduplicatedTable
 from lshdb.groups.deduplication import Decision, field_name
@@ -53,8 +53,8 @@ class TableRows:
     ) -> None:
         self._table = open_table(table)
         self._texts = [text] if isinstance(text, str) else list(text)
-        if self._table.is_column and text == "text":
-            self._texts = list(self._table.names)
+        if self._table.only is not None and text == "text":
+            self._texts = [self._table.only]
         if not self._texts:
             raise ParameterError("text names no column", hint="name one, as in text='content'")
         self._field = field_name(keep)

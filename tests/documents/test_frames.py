@@ -13,7 +13,7 @@ import pytest
 
 import lshdb
 from lshdb import Index, InputError, ParameterError
-from lshdb.documents.frames import is_table
+from lshdb.documents.column_tables import is_table
 
 arrow = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -77,6 +77,10 @@ def scanned(table: Any) -> Any:
     return pytest.importorskip("pyarrow.dataset").dataset(table)
 
 
+def ibis_table(table: Any) -> Any:
+    return pytest.importorskip("ibis").memtable(table)
+
+
 splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})
 
 KINDS: dict[str, Callable[[Any], Any]] = {
@@ -92,6 +96,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "splits": lambda table: splits(a=Dataset(table.slice(0, 3)), b=Dataset(table.slice(3))),
     "datasets": Dataset,
     "stream": Stream,
+    "ibis": ibis_table,
 }
 
 

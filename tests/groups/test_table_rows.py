@@ -75,6 +75,10 @@ def relation(rows: list[dict[str, Any]]) -> Any:
     return pytest.importorskip("duckdb").from_arrow(arrow(rows))
 
 
+def ibis_table(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("ibis").memtable(arrow(rows))
+
+
 def splits(rows: list[dict[str, Any]]) -> Any:
     datasets = pytest.importorskip("datasets")
     table, half = dataset(rows), len(rows) // 2
@@ -125,6 +129,7 @@ KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], list[dict[str, Any]
     "lazy": (lambda rows: polars_frame(rows).lazy(), lambda frame: [*frame.collect().to_dicts()]),
     "splits": (splits, lambda parts: [row for part in parts.values() for row in part]),
     "relation": (relation, of_stream),
+    "ibis": (ibis_table, of_stream),
     "handed": (lambda rows: Handed(arrow(rows)), of_stream),
 }
 
