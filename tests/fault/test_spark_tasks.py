@@ -27,13 +27,11 @@ STAGES = {
 SECONDS = 1200
 
 
+@pytest.mark.long
 def test_every_first_attempt_fails(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every stage of ours, after it has given out a batch."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
-    spark = request.getfixturevalue("spark")
     from lshdb import spark as questions
     from lshdb.spark.dataset_index import Index
 
