@@ -32,29 +32,6 @@ from tests.postgres import PostgresServer, PostgresUrl, process_account, program
 ALL = [found for path in PAGES for found in blocks(path)]
 
 
-FAKETIME = """
-# As the program of that name: faketime '400 days' lshdb ...
-import datetime, re, sys
-
-import lshdb.cli.launch
-import lshdb.storage.tables.records as records
-
-days = int(re.fullmatch(r"(\\d+) days", sys.argv[1])[1])
-assert sys.argv[2] == "lshdb"
-
-
-class Ahead(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.datetime.now(tz) + datetime.timedelta(days=days)
-
-
-records.datetime = Ahead
-sys.argv[:] = sys.argv[2:]
-sys.exit(lshdb.cli.launch.main())
-"""
-
-
 SUDO = """
 # As the program of that name: sudo -u USER [-g GROUP] lshdb ...
 import contextlib, grp, io, os, pwd, sys, tempfile
@@ -122,9 +99,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, module in (("lshdb", "-m lshdb"), ("python", "")):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         (folder / name).chmod(0o755)
-    for name, script in (("faketime", FAKETIME), ("sudo", SUDO)):
-        (folder / name).write_text(f"#!{sys.executable}\n{script}")
-        (folder / name).chmod(0o755)
+    (folder / "sudo").write_text(f"#!{sys.executable}\n{SUDO}")
+    (folder / "sudo").chmod(0o755)
     return folder
 
 
