@@ -191,7 +191,7 @@ class Index:
         bands, rows : int, optional
             Override the choice made from threshold and recall.
         num_perm : int, optional
-            Slots in a signature; each takes 4 bytes or one bit on disk. 128 for sets; for vectors
+            Slots in a signature; each takes 2 bytes or one bit on disk. 128 for sets; for vectors
             and bits, as many as the bands use.
         scheme : str, optional
             Family of hash functions; by default the metric's first (``fss`` for jaccard).
@@ -645,7 +645,9 @@ class Index:
 
         Notes
         -----
-        Each commit removes 40,000 documents; those removed before a failure stay removed.
+        Each commit removes 40,000 documents; those removed before a failure stay removed. Documents
+        that came in while a clock was wrong stay, and a warning says how many; see
+        :meth:`mend_times`.
         """
         from lshdb.ingest.remove import expire_documents
 
@@ -2448,10 +2450,11 @@ class Index:
         return self._handle.ask(lambda store, _: check_store(store, quick=quick, on_note=on_note))
 
     def mend_times(self, *, lock_timeout: float = 60.0) -> MendedTimes:
-        """Date what a clock that was ahead has dated later than now, by more than five minutes.
+        """Date what a wrong clock has dated later than now, or out of order.
 
-        Batches and documents get the latest time at which they can have come in: that of the next
-        batch, or now. :meth:`check` names them. Be sure that this machine's clock is right.
+        Five minutes do not count. Batches and their documents get the latest time at which they can
+        have come in: that of the next batch with a right time, or now. :meth:`check` names them. Be
+        sure that this machine's clock is right.
 
         Parameters
         ----------

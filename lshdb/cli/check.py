@@ -49,7 +49,8 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 @option(
     "--mend-times",
     is_flag=True,
-    help="Check nothing. Correct times later than now, which a clock that was ahead has given.",
+    help="Check nothing. Correct times later than now, or out of order, which a wrong "
+    "clock has given.",
 )
 @lock_option
 @listing_options

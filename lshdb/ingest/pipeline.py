@@ -377,7 +377,8 @@ class AddRun:
             written_batch.counts["n_rejected"] = self.result.rejected - n_rejected
             n_rejected = self.result.rejected
             transaction.update_batch(
-                written_batch.batch_id, {**written_batch.counts, "finished_at": timestamp()}
+                written_batch.batch_id,
+                {**written_batch.counts, "finished_at": max(self._started_at, timestamp())},
             )
             add_id = add_id or written_batch.batch_id
             written.append(written_batch)

@@ -85,6 +85,7 @@ def expire_documents(
     result, since_text = RemoveResult(), as_timestamp(check_moment("since", since))
     with store.reading() as snapshot:
         n_later = snapshot.n_documents_after(timestamp_in_future())
+        n_gone, n_wrong = snapshot.count_not_seen(since_text, snapshot.wrong_times(timestamp()))
     if n_later:
         warn_caller(
             LshdbWarning(
@@ -92,13 +93,21 @@ def expire_documents(
                 f"{n_later:,}; lshdb check --mend-times dates them"
             )
         )
+    if n_wrong:
+        warn_caller(
+            LshdbWarning(
+                "documents that came in at a wrong time, by its place among the batches, stay: "
+                f"{n_wrong:,}; lshdb check --mend-times dates them"
+            )
+        )
     if dry_run:
-        with store.reading() as snapshot:
-            result.removed = snapshot.count_not_seen(since_text)
+        result.removed = n_gone
         return result
 
     def work(transaction: WriteTransaction) -> tuple[Gone, int | None]:
-        gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
+        snapshot = transaction.snapshot
+        wrong = snapshot.wrong_times(timestamp())
+        gone = snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH, wrong)
         return gone, _delete(transaction, gone)
 
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:

@@ -50,7 +50,7 @@ class NextBatch:
         names = ("n_added", "n_replaced", "n_unchanged", "n_copies", "n_rejected", "n_removed")
         return {
             "batch_id": self.batch_id, "add_id": self.batch_id, "started_at": self.started_at,
-            "finished_at": timestamp(), "source": source,
+            "finished_at": max(self.started_at, timestamp()), "source": source,
             **{name: counts.get(name, 0) for name in names},
             "unicode_version": unicodedata.unidata_version,
         }  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import warnings
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from lshdb import Index, LshdbWarning
+from lshdb.storage.tables.records import as_timestamp, possible_times
+from tests.answers import answers
 from tests.clocks import TODAY, Clock, set_clock
 from tests.conftest import family_corpus
 from tests.raw import change, rows_of
@@ -163,6 +167,145 @@ def test_mending_gives_the_latest_possible_times(
     assert index.mend_times().batches == []
     for hours, start in ((2, starts[5]), (26, starts[4])):
         assert new_keys(index, f"{hours}h") == new_keys(index, starts.index(start) + 1)
+
+
+OUT_OF_ORDER = [
+    ({2: -9000.0}, [3]),
+    ({5: -9000.0}, [6]),
+    ({3: -2.5, 4: -2.5}, [4, 5]),
+    ({1: 2.5}, [2]),
+    ({2: 400.0, 3: -9000.0}, [3, 4]),
+]
+"""Days by which the clocks of nights were wrong, and the batches whose times are."""
+
+
+@pytest.mark.parametrize(("wrong", "batches"), OUT_OF_ORDER)
+def test_a_time_that_is_out_of_order(
+    make_index: Make, clock: Clock, wrong: dict[int, float], batches: list[int]
+) -> None:
+    """What came in then does not expire before its time, and is new until the night after it."""
+    index = make_index(threshold=0.4)
+    grown(index, clock, wrong=wrong)
+    last_right = max({*range(1, 6)} - {*batches})
+    assert new_keys(index, "2h") == new_keys(index, last_right + 1)
+    notes: list[str] = []
+    assert index.check(on_note=notes.append) == []
+    assert [
+        note.split(" began, by the time")[0] for note in notes if "a clock was wrong" in note
+    ] == [
+        f"{len(names)} batch{'es' * (len(names) > 1)} ({', '.join(names)})"
+        for names in [[str(n) for n in batches if wrong[n - 1] < 100]]
+    ]
+    everything = clock.now + timedelta(hours=1)
+    n_wrong = sum(len(NIGHTS[number]) for number in wrong)
+    with pytest.warns(LshdbWarning, match="--mend-times dates them"):
+        assert index.expire(everything, dry_run=True).removed == len(CORPUS) - n_wrong
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LshdbWarning)
+        assert index.expire(TODAY + timedelta(hours=1)).removed == len(NIGHTS[0])
+    assert index.mend_times().batches == batches
+    starts = [batch.started_at for batch in index.batches()][:6]
+    assert starts == sorted(starts) and starts[-1] <= f"{clock.now:%Y-%m-%d %H:%M:%S.%f}"
+    assert index.check() == [] and index.mend_times().batches == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LshdbWarning)
+        assert index.expire(everything).removed == len(CORPUS) - len(NIGHTS[0])
+
+
+def test_the_fewest_times_are_wrong() -> None:
+    """As a search through all ways to leave some out finds them."""
+    now, rng = TODAY + timedelta(days=9), random.Random(1)
+
+    def ascends(moments: Iterable[datetime]) -> bool:
+        return all(first <= second for first, second in itertools.pairwise(moments))
+
+    for _ in range(200):
+        moments = [TODAY + timedelta(days=rng.randrange(12)) for _ in range(rng.randrange(8))]
+        possible = possible_times([as_timestamp(moment) for moment in moments], as_timestamp(now))
+        right = [moment for place, moment in enumerate(moments) if place not in possible]
+        assert ascends(right) and all(moment <= now for moment in right)
+        candidates = [moment for moment in moments if moment <= now]
+        most = max(
+            n
+            for n in range(len(candidates) + 1)
+            if any(map(ascends, itertools.combinations(candidates, n)))
+        )
+        assert len(right) == most
+        mended = [possible.get(place, as_timestamp(at)) for place, at in enumerate(moments)]
+        assert mended == sorted(mended) and possible_times(mended, as_timestamp(now)) == {}
+
+
+def test_clocks_of_hosts_that_differ_by_minutes_are_right() -> None:
+    starts = [as_timestamp(TODAY + timedelta(minutes=minute)) for minute in (4, 0, 5, 3, 9)]
+    assert possible_times(starts, as_timestamp(TODAY + timedelta(minutes=6))) == {}
+
+
+def merge(index: Index, path: Path) -> None:
+    with Index.create(path, threshold=0.4) as merged:
+        merged.merge(index)
+
+
+def export_and_import(index: Index, path: Path) -> None:
+    index.export(path.with_suffix(".export"))
+    Index.from_export(path.with_suffix(".export"), path).close()
+
+
+TIMES = ("batches", "shown")
+"""Answers that say when something came in."""
+WAYS: dict[str, Callable[[Index, Path], object]] = {
+    "copy": lambda index, path: index.copy(path),
+    "merge": merge,
+    "reindex": lambda index, path: index.reindex(path, k=4),
+    "import": export_and_import,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_wrong_times_can_be_mended_in_what_is_made_of_an_index(
+    make_index: Make, clock: Clock, tmp_path: Path, way: str
+) -> None:
+    index = make_index(threshold=0.4)
+    grown(index, clock, wrong={1: -9000.0, 5: 400.0})
+    path = tmp_path / "made.lshdb"
+    WAYS[way](index, path)
+    with Index.open(path) as made:
+        made.mend_times()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LshdbWarning)
+            made.expire(clock.now - timedelta(days=3.5))
+        assert {*NIGHTS[5]} & {*made.texts(list(made)).items()} == {*NIGHTS[5]}
+        assert made.check() == []
+
+
+@pytest.mark.filterwarnings("ignore:documents that are dated later")
+def test_each_question_while_the_newest_batch_lies_in_the_future(
+    make_index: Make, clock: Clock, tmp_path: Path
+) -> None:
+    """All but ages is as it would be with the right clock."""
+    asked: list[dict[str, object]] = []
+    nights: dict[str, dict[int, float]] = {"right": {}, "ahead": {5: 400.0}}
+    for name, wrong in nights.items():
+        index = make_index(name, threshold=0.4)
+        clock.night(0)
+        index.add(NIGHTS[0])
+        index.advance("m")
+        grown(index, clock, wrong=wrong)
+        page = tmp_path / f"{name}.html"
+        index.report(page)
+        asked.append(
+            {
+                **{asks: said for asks, said in answers(index).items() if asks not in TIMES},
+                "last": new_keys(index, "last"),
+                "cursor": new_keys(index, "@m"),
+                "8h": new_keys(index, "8h"),
+                "dedup": list(index.dedup(keep="last")),
+            }
+        )
+        assert page.stat().st_size > 10_000
+        assert index.expire(clock.now - timedelta(hours=2), dry_run=True).removed == len(
+            {key for night in NIGHTS[:5] for key, _ in night}
+        )
+    assert asked[0] == asked[1]
 
 
 def test_documents_that_a_merge_brought_with_a_later_time(

@@ -104,7 +104,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
             f"another directory has hard links to {names}: no command changes the index, for the "
             "copy there would change as well"
         )
-    yield from _later_than_now(snapshot, quick=quick)
+    yield from _wrong_times(snapshot, quick=quick)
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {file.path.name for file in snapshot.generation.files}
     own |= {file.name for file in store.database.files}
@@ -150,24 +150,31 @@ def _later_headers(store: Store, snapshot: Snapshot) -> Iterator[str]:
                     )
 
 
-def _later_than_now(snapshot: Snapshot, *, quick: bool) -> Iterator[str]:
-    """Yield what a clock has dated that was ahead."""
-    future = timestamp_in_future()
-    batches = snapshot.batches_after(future)
+def _wrong_times(snapshot: Snapshot, *, quick: bool) -> Iterator[str]:
+    """Yield what a clock has dated that was ahead, or behind."""
+    now, future = timestamp(), timestamp_in_future()
+    later = snapshot.batches_after(future)
     n_documents = 0 if quick else snapshot.n_documents_after(future)
-    parts = []
-    if batches:
-        names = [str(batch_id) for batch_id in batches[:_BATCHES_NAMED]]
-        more = ["..."] * (len(batches) > _BATCHES_NAMED)
-        parts.append(f"{counted(len(batches), 'batch', 'batches')} ({', '.join(names + more)})")
-    if n_documents:
-        parts.append(counted(n_documents, "document"))
+    parts = [_named_batches(later)] * bool(later)
+    parts += [counted(n_documents, "document")] * bool(n_documents)
     if parts:
         yield (
-            f"{' and '.join(parts)} came in later than now, {timestamp()[:16]} UTC: a clock was "
-            "ahead, or this one is behind; if this one is right, lshdb check --mend-times dates "
-            "them"
+            f"{' and '.join(parts)} came in later than now, {now[:16]} UTC: a clock was ahead, or "
+            "this one is behind; if this one is right, lshdb check --mend-times dates them"
         )
+    out_of_order = sorted({*snapshot.wrong_times(now)} - {*later})
+    if out_of_order:
+        yield (
+            f"{_named_batches(out_of_order)} began, by the time that is stored, before an earlier "
+            "batch or after a later one: a clock was wrong; lshdb check --mend-times dates what "
+            "came in then"
+        )
+
+
+def _named_batches(batches: Sequence[int]) -> str:
+    names = [str(batch_id) for batch_id in batches[:_BATCHES_NAMED]]
+    names += ["..."] * (len(batches) > _BATCHES_NAMED)
+    return f"{counted(len(batches), 'batch', 'batches')} ({', '.join(names)})"
 
 
 def _unassigned(snapshot: Snapshot) -> Iterator[str]:

@@ -28,17 +28,27 @@ from lshdb.storage.tables.records import (
     chunks,
     dated,
     may_be_key,
+    possible_times,
     time_of_document_is,
 )
 from lshdb.storage.tables.stored_columns import verified_row
 
-__all__ = ["Documents", "RowReader"]
+__all__ = ["Documents", "RowReader", "WrongTimes"]
 
 _IS_AFTER = " OR ".join(time_of_document_is(name, ">") for name in ("added_at", "last_seen_at"))
+
+
+def _is_older(since: str) -> tuple[str, tuple[str, str]]:
+    """Return the condition that a document last came in before a time, and its parameters."""
+    return time_of_document_is("last_seen_at", "<"), (since, since)
+
+
 _BATCH_ID = DOCUMENT_COLUMNS.split(", ").index("batch_id")
 _FIRST_ROWS = 64
 """Texts that are read before it is known how long they are."""
 
+WrongTimes = dict[int, tuple[str, str]]
+"""When batches say that they began, and cannot have, and the latest time that it can have been."""
 Documents = dict[int, list[tuple[int, str, int]]]
 """(doc_id, key, batch_id) of each document of some signatures, in order of doc_id."""
 
@@ -146,45 +156,62 @@ class RowReader:
             for row in self.session.fetch(statement, parameters):
                 yield StoredDocument(*self._values(row))
 
-    def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
+    def not_seen(self, since: str, limit: int, but: WrongTimes) -> list[tuple[int, int | None]]:
         """Return (doc_id, signature_id) of the first ``limit`` documents not seen since a time.
 
-        Reads all documents: there is no index by time.
+        Reads all documents: there is no index by time. Those that came in at a wrong time, ``but``,
+        are left out.
 
         Raises
         ------
         DamageError
             A row among them is not what was written: it may not be old at all.
         """
+        (is_old, moments), (is_wrong, lists) = _is_older(since), self._is_dated("last_seen_at", but)
         rows = self.execute(
-            f"SELECT {DOCUMENT_COLUMNS} FROM document "
-            f"WHERE {time_of_document_is('last_seen_at', '<')} ORDER BY doc_id LIMIT ?",
-            (since, since, limit),
+            f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {is_old} AND NOT {is_wrong} "
+            "ORDER BY doc_id LIMIT ?",
+            (*moments, *lists, limit),
         )
         documents = (StoredDocument(*self._values(row)) for row in rows)
         return [(document.doc_id, document.signature_id) for document in documents]
 
-    def count_not_seen(self, since: str) -> int:
-        """Return the number of documents that last came in before a time."""
-        row = self.execute(
-            f"SELECT count(*) FROM document WHERE {time_of_document_is('last_seen_at', '<')}",
-            (since, since),
-        )
-        return int(row.fetchone()[0])
+    def count_not_seen(self, since: str, but: WrongTimes) -> tuple[int, int]:
+        """Return the number of documents that last came in before a time, and those of ``but``."""
+        (is_old, moments), (is_wrong, lists) = _is_older(since), self._is_dated("last_seen_at", but)
+        counts = [
+            self.execute(f"SELECT count(*) FROM document WHERE {condition}", parameters).fetchone()
+            for condition, parameters in (
+                (f"{is_old} AND NOT {is_wrong}", (*moments, *lists)),
+                (f"{is_old} AND {is_wrong}", (*moments, *lists)),
+            )
+        ]
+        return int(counts[0][0]), int(counts[1][0])
 
     def n_documents_after(self, moment: str) -> int:
         """Return the number of documents that were added, or last came in, after a time."""
         row = self.execute(f"SELECT count(*) FROM document WHERE {_IS_AFTER}", (moment,) * 4)
         return int(row.fetchone()[0])
 
-    def documents_after(self, moment: str, doc_id: int) -> list[StoredDocument]:
-        """Return the first of these documents beyond one, by number; raise for damaged rows."""
+    def documents_dated(self, moment: str, wrong: WrongTimes, doc_id: int) -> list[StoredDocument]:
+        """Return the first documents beyond one, by number, with wrong times or after a moment."""
+        added, added_lists = self._is_dated("added_at", wrong)
+        seen, seen_lists = self._is_dated("last_seen_at", wrong)
         rows = self.execute(
             f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE doc_id > ? "
-            f"AND ({_IS_AFTER}) ORDER BY doc_id LIMIT ?",
-            (doc_id, *(moment,) * 4, CHUNK),
+            f"AND ({_IS_AFTER} OR {added} OR {seen}) ORDER BY doc_id LIMIT ?",
+            (doc_id, *(moment,) * 4, *added_lists, *seen_lists, CHUNK),
         )
         return [StoredDocument(*self._values(row)) for row in rows]
+
+    def _is_dated(self, column: str, wrong: WrongTimes) -> tuple[str, tuple[Any, ...]]:
+        """Return a condition that a document has a wrong time there, and its parameters."""
+        time = self.session.in_list(f"coalesce(document.{column}, '')")
+        batch = self.session.in_list("document.batch_id")
+        return f"({time} OR document.{column} IS NULL AND {batch})", (
+            self.session.encode_list([start for start, _ in wrong.values()]),
+            self.session.encode_list(list(wrong)),
+        )
 
     def whole_documents(self) -> Iterator[WholeDocument]:
         """Yield every document with its body as it is stored, streamed in order of doc_id.
@@ -497,16 +524,18 @@ class RowReader:
     def batch_from(self, moment: str, now: str) -> int:
         """Return the first batch that began at a time or later; one past the newest if none did.
 
-        A batch that began later than now, by a clock that was ahead, counts with the batch after
-        it: it came in before that.
+        A batch that cannot have begun when it says counts with the batch after it: it came in
+        before that.
         """
         now = max(now, moment)
+        wrong = self.session.encode_list(list(self.wrong_times(now)))
         (first,) = self.execute(
             "SELECT min(batch_id) FROM batch WHERE started_at BETWEEN ? AND ?", (moment, now)
         ).fetchone()
         (before,) = self.execute(
-            "SELECT max(batch_id) FROM batch WHERE started_at <= ? AND batch_id < ?",
-            (now, first or self.newest_batch() + 1),
+            "SELECT max(batch_id) FROM batch WHERE started_at <= ? AND batch_id < ? "
+            f"AND NOT {self.session.in_list('batch_id')}",
+            (now, first or self.newest_batch() + 1, wrong),
         ).fetchone()
         return (before or 0) + 1
 
@@ -514,6 +543,15 @@ class RowReader:
         """Return the times at which batches began, from one on."""
         rows = self.execute("SELECT started_at FROM batch WHERE started_at >= ?", (moment,))
         return [started_at for (started_at,) in rows]
+
+    def wrong_times(self, now: str) -> WrongTimes:
+        """Return the batches that cannot have begun when they say, with the times, by number."""
+        starts = dict(self.session.fetch("SELECT batch_id, started_at FROM batch ORDER BY 1"))
+        numbers = list(starts)
+        return {
+            numbers[place]: (starts[numbers[place]], possible)
+            for place, possible in possible_times(list(starts.values()), now).items()
+        }
 
     def batches_after(self, moment: str) -> list[int]:
         """Return the batches that began or ended after a time."""

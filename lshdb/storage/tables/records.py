@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import operator
 import zlib
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,7 @@ __all__ = [
     "dated",
     "is_document",
     "may_be_key",
+    "possible_times",
     "row_checksum",
     "time_of_document",
     "time_of_document_is",
@@ -54,6 +56,8 @@ __all__ = [
 MOST_DOC_ID = 2**62
 """No index comes to it; a next number above it is none that lshdb wrote."""
 _FORM = "%Y-%m-%d %H:%M:%S.%f"
+_TOLERANCE = timedelta(minutes=5)
+"""By which clocks may differ."""
 
 
 def timestamp() -> str:
@@ -69,7 +73,48 @@ def as_timestamp(moment: datetime) -> str:
 
 def timestamp_in_future() -> str:
     """Return a time that no clock should be past: this machine's, and five minutes."""
-    return as_timestamp(datetime.now(UTC) + timedelta(minutes=5))
+    return as_timestamp(datetime.now(UTC) + _TOLERANCE)
+
+
+def possible_times(starts: Sequence[str], now: str) -> dict[int, str]:
+    """Return the places of wrong times, each with the latest time that it can be. Pure.
+
+    Clocks that were ahead or behind gave them: they are later than now, or out of order, by more
+    than five minutes. Out of order are the fewest without which the rest ascend; of two, the
+    earlier time. A wrong one can be as late as the next that is right, or now.
+
+    Parameters
+    ----------
+    starts : sequence of str
+        In the order in which clocks gave them.
+    now : str
+        The time now.
+    """
+    newest = _moment(now)
+    moments = [_moment(start) for start in starts]
+    ages: list[timedelta] = []  # of the latest times with which an ascent of each length begins
+    firsts: list[int] = []
+    following: dict[int, int | None] = {}
+    for place in reversed(range(len(moments))):
+        age = newest - moments[place]
+        if age >= -_TOLERANCE:
+            rank = bisect_right(ages, age)
+            following[place] = firsts[rank - 1] if rank else None
+            ages[rank : rank + 1], firsts[rank : rank + 1] = [age], [place]
+    wrong: dict[int, str] = {}
+    earliest, right = datetime.min, firsts[-1] if firsts else None
+    for place, moment in enumerate(moments):
+        if place == right:
+            earliest, right = moment, following[place]
+            continue
+        latest = newest if right is None else moments[right]
+        if earliest - moment > _TOLERANCE or moment - latest > _TOLERANCE:
+            wrong[place] = now if right is None else starts[right]
+    return wrong
+
+
+def _moment(time: str) -> datetime:
+    return datetime.fromisoformat(time)
 
 
 def unused_timestamp(now: str, used: Container[str]) -> str:
