@@ -18,6 +18,7 @@ import functools
 import itertools
 import operator
 import threading
+import weakref
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -138,7 +139,7 @@ class Handle:
         self._tokenizer = tokenizer
         self._replacing = threading.Lock()
         self._turns = _Turns()
-        self._former: list[Store] = []
+        self._former: weakref.WeakSet[Store] = weakref.WeakSet()  # iterators may read them
         self._is_closed = False
         self.now = store, self._family_of(store)
 
@@ -258,7 +259,7 @@ class Handle:
             if self.now[0] is stale and not self._is_closed:
                 store = Store.open(stale.path)
                 self.now = store, self._family_of(store)
-                self._former.append(stale)
+                self._former.add(stale)
                 stale.retire()
 
     def close(self) -> None:

@@ -664,7 +664,7 @@ class Store:
         """Close all connections; the store cannot be used after that."""
         self.is_closed = True
         self.readers.close()
-        self._generation = None
+        self._generation = self.orders = None
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None
