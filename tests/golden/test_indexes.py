@@ -26,7 +26,7 @@ from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from lshdb.storage.tables.records import time_of_document
 from lshdb.storage.tables.schema import metadata
 from lshdb.storage.transactions.store import Store
-from tests.golden import make_index, make_index_families, make_index_passages
+from tests.golden import make_index, make_index_families, make_index_kinds, make_index_passages
 from tests.golden.make_index import make_documents
 from tests.golden.make_index_families import SETTINGS, make_bodies
 from tests.postgres import PostgresUrl
@@ -37,6 +37,7 @@ POSTGRES = FORMAT_1 / "postgres"
 OLD = sorted(path for path in FORMAT_1.rglob("*.tar.gz") if path.parent != POSTGRES)
 ANSWERS = make_index.FOLDER
 FAMILIES, PASSAGES = make_index_families.FOLDER, make_index_passages.FOLDER
+KINDS = make_index_kinds.FOLDER
 REVISIONS = [f"{number:04d}" for number in range(1, int(SCHEMA_REVISION) + 1)]
 UPGRADED = ("0006", "0007")
 """Revisions of format 1 that ``upgrade`` reads."""
@@ -387,7 +388,7 @@ def test_a_foreign_vector_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_there_is_an_archive_for_every_schema() -> None:
-    for folder in (ANSWERS, FAMILIES, PASSAGES):
+    for folder in (ANSWERS, FAMILIES, PASSAGES, KINDS):
         names = sorted(path.name for path in folder.glob("*.tar.gz"))
         assert names == [f"{revision}.tar.gz" for revision in REVISIONS]
 
@@ -414,3 +415,20 @@ def test_an_index_of_vectors_bits_or_weights(revision: str, metric: str, tmp_pat
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_index_of_passages(revision: str, tmp_path: Path) -> None:
     check_passages(unpack_current(PASSAGES, revision, tmp_path))
+
+
+@pytest.mark.parametrize("kind", make_index_kinds.KINDS)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_index_of_another_kind(revision: str, kind: str, tmp_path: Path) -> None:
+    path = unpack_current(KINDS, revision, tmp_path, f"{kind}.lshdb")
+    expected = json.loads((KINDS / "answers.json").read_text("utf-8"))[kind]
+    bodies = make_index_kinds.make_bodies(kind)
+    with Index.open(path) as index:
+        assert index.check() == []
+        with index._store.reading() as snapshot:
+            assert snapshot.postings.are_frozen, "its order files are not used"
+        assert json.loads(json.dumps(make_index_kinds.answers(index, kind))) == expected
+        assert index.fields(["family0/0"]) == {"family0/0": {"year": -44}}
+        again = index.add(bodies)
+        assert (again.added, again.unchanged) == (1, len(bodies) - 1)
+        assert index.check() == []
