@@ -54,6 +54,9 @@ def streams(index: Index, file: Path) -> dict[str, Iterator[Any]]:
         "query_many in threads": index.query_many(documents, workers=2),
         "sql": index.sql("SELECT key FROM document").rows,
         "join": index.join(index),
+        "keys": iter(index),
+        "nearest neighbors": index.neighbors(recall=0.9),
+        "pairs of a night": index.pairs(since=1),
     }
 
 
