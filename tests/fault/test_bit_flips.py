@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
+import shutil
+import sqlite3
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +15,15 @@ from typing import Any
 
 import pytest
 
+from lshdb import Index, LshdbError, LshdbWarning
+from tests.fault.killing import copy_files
 from tests.fault.questions import QUESTIONS_OF_ROWS
-from tests.fault.steps import State
+from tests.fault.soundness import documents_of
+from tests.fault.steps import PARAMETERS, State
 from tests.fault.writer import Outcome, WriterProcess
 
-FLIPS = {"index.db": 4000, "signatures.npy": 1500, "index.toml": 500}
-ORDINARY = {"index.db": 20, "signatures.npy": 8, "index.toml": 5}
+FLIPS = {"index.db": 4000, "signatures.npy": 1500, "index.toml": 500, "orders.*.npy": 500}
+ORDINARY = {"index.db": 20, "signatures.npy": 8, "index.toml": 5, "orders.*.npy": 2}
 HEADER_BYTES = 128
 
 
@@ -60,9 +67,12 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
     is_long: bool,
 ) -> None:
     path, texts = sound_copy(copy_grown, grown[1])
-    n_bits = (path / name).stat().st_size * 8
     rng = random.Random(f"flips of {name}")
-    bits = [rng.randrange(n_bits) for _ in range((FLIPS if is_long else ORDINARY)[name])]
+    n_flips = (FLIPS if is_long else ORDINARY)[name]
+    is_order = name.startswith("orders")
+    name = max(path.glob(name), key=lambda file: file.stat().st_size).name
+    n_bits = (path / name).stat().st_size * 8
+    bits = [rng.randrange(n_bits) for _ in range(n_flips)]
     seen = Counter[str]()
     missed = []
     bugs: list[tuple[int, str]] = []
@@ -78,6 +88,7 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
             missed.append((bit, others))
         if name == "signatures.npy" and bit >= HEADER_BYTES * 8:
             assert check, f"bit {bit} of a signature row"
+        assert not is_order or (check and not others), f"bit {bit} of an order"
     print(name, dict(seen), "missed:", missed, "bugs:", bugs)
     wrong = [one for one in missed if {"query", "pairs"} & set(one[1])]
     assert bugs == []
@@ -101,6 +112,53 @@ def test_a_flipped_bit_of_the_vector_file_is_found(
         others = [each for each in found.items() if each[0] != "check" and not is_refused(each[1])]
         assert found["check"] or (bit < HEADER_BYTES * 8 and not others), f"bit {bit}"
     assert bugs == []
+
+
+def test_a_flipped_bit_of_the_log_leaves_a_state_that_was(tmp_path: Path, is_long: bool) -> None:
+    """SQLite ends the log before the first frame that is damaged; the next writer says so."""
+    base, path = tmp_path / "base.lshdb", tmp_path / "x.lshdb"
+    states: list[dict[str, Any]] = []
+    with (
+        Index.create(path, **PARAMETERS) as index,
+        contextlib.closing(sqlite3.connect(path / "index.db", isolation_level=None)) as reader,
+    ):
+        reader.execute("BEGIN")  # while it reads this state, the log is not emptied
+        reader.execute("SELECT * FROM state").fetchall()
+        for batch in range(5):
+            index.add([(f"k{batch}-{n}", f"some words {batch} {n // 2}") for n in range(6)])
+            states.append(documents_of(index))
+        copy_files(path, base)
+    assert (base / "index.db-wal").stat().st_size > 0
+    rng, seen = random.Random(3), Counter[str]()
+    for _ in range(500 if is_long else 3):
+        shutil.rmtree(path)
+        shutil.copytree(base, path)
+        (path / "index.db-shm").unlink(missing_ok=True)
+        bit = flip_one(path / "index.db-wal", rng)
+        try:
+            with Index.open(path) as index:
+                findings, documents = index.check(), documents_of(index)
+                assert findings or documents in [{}, *states], f"bit {bit}"
+                seen["named" if findings else f"state {len(documents)}"] += 1
+                if not findings:
+                    with warnings.catch_warnings(record=True) as said:
+                        warnings.simplefilter("always", LshdbWarning)
+                        index.add(states[-1].items())
+                    is_said = "counted 15 rows" in "".join(str(one.message) for one in said)
+                    assert is_said or documents == states[-1], f"bit {bit}"
+                    assert (index.check(), documents_of(index)) == ([], states[-1]), f"bit {bit}"
+        except LshdbError as error:
+            assert error.message
+            seen[type(error).__name__] += 1
+    print(dict(seen))
+
+
+def flip_one(file: Path, rng: random.Random) -> int:
+    content = bytearray(file.read_bytes())
+    bit = rng.randrange(len(content) * 8)
+    content[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(content)
+    return bit
 
 
 @pytest.mark.parametrize("question", QUESTIONS_OF_ROWS)

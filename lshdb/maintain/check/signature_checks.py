@@ -126,11 +126,13 @@ def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
     orders = snapshot.orders
     if orders is None:
         return
-    for file in itertools.chain(snapshot.order_files(), orders.damaged_files()):
-        last = min(file.name.last, snapshot.n_signatures)
-        crc = file.crc32()
-        if crc != file.name.crc:
-            what = f"CRC-32 is {crc:08x}; expected {file.name.crc:08x}"
+    used = ((file.name, file) for file in snapshot.order_files())
+    for name, file in itertools.chain(used, orders.damaged_files()):
+        last = min(name.last, snapshot.n_signatures)
+        if isinstance(file, ValueError):
+            what = str(file)
+        elif (crc := file.crc32()) != name.crc:
+            what = f"CRC-32 is {crc:08x}; expected {name.crc:08x}"
         else:
             try:
                 number = wrong_order(
@@ -142,8 +144,8 @@ def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
                 if number is None or (number == file.n_orders - 1 and _is_past(snapshot)):
                     continue
                 what = f"order {number} is not that of the rows"
-        affected = documents_affected(snapshot, range(file.name.first, last))
-        yield Finding("order", file.path.name, what, affected)
+        affected = documents_affected(snapshot, range(name.first, last))
+        yield Finding("order", str(name), what, affected)
 
 
 def _is_past(snapshot: Snapshot) -> bool:

@@ -306,11 +306,14 @@ class OrderFolder:
         self._files = {file.name: file for file in opened}
         return opened
 
-    def damaged_files(self) -> Iterator[OrderFile]:
-        """Yield the damaged files that can still be opened."""
+    def damaged_files(self) -> Iterator[tuple[OrderName, OrderFile | ValueError]]:
+        """Yield the damaged files; in place of one with another header or length, what is wrong."""
         for name in sorted(self.damaged):
-            with contextlib.suppress(OSError, ValueError):
-                yield OrderFile(self.directory, name, self.banding)
+            with contextlib.suppress(OSError):
+                try:
+                    yield name, OrderFile(self.directory, name, self.banding)
+                except ValueError as error:
+                    yield name, error
 
     def _own(self, names: list[OrderName], rows: CommittedRows) -> list[OrderName]:
         """Return the names of orders that, by their names, were made of these rows."""
