@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import combining
 
+import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +46,7 @@ from lshdb.kernel.random_numbers import Purpose, keys
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.shingling.normalise import APART, COMPLEX, table_entry
 from tests.choices import Choices
+from tests.kernel.word_texts import random_text
 from tests.signatures.collisions import words_of_hash, words_that_meet
 from tests.without_kernel import (
     reference_agreement,
@@ -640,6 +642,51 @@ def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
     return n, m, below
 
 
+def fuzz_cut_grams(kernel: Any, choices: Choices) -> Hashable:
+    """Words of a text as it is, and hashes of k of them."""
+    way, k = choices.pick((1, 0, -1)), choices.pick((3, 1, 2, 9, 2**30))
+    text = any_text(choices)
+
+    def hash_word(word: str) -> int:
+        data = (normalise(word) if way > 0 else word).encode("utf-8", "surrogatepass")
+        number: int = mmh3.hash64(data, signed=False)[0]
+        return number
+
+    expected = reference.cut_grams(text, way, k, hash_word)
+    found = kernel.cut_grams(text, way, k, hash_word)
+    expect(f"words (way={way} k={k}) of {shown(text)}", found, expected)
+    return way, k, width(text), (len(expected) // 24).bit_length()
+
+
+def fuzz_align_words(kernel: Any, choices: Choices) -> Hashable:
+    """Passages of pairs of texts; or pairs that point outside, or words in any order."""
+    k, window = choices.pick((3, 1, 2, 6)), choices.pick((20, 1, 2, 7, 64, 2**30))
+    rng, way = choices.rng(), choices.pick(("sound", "sound", "outside", "odd words"))
+    texts = [random_text(rng, k)]
+    texts += [random_text(rng, k, like=texts[0]) for _ in range(choices.number(3))]
+    areas = rng.integers(-3, 1300, (choices.number(9), 4))
+    if len(areas) and choices.rarely(4):
+        areas[choices.number(len(areas)), choices.number(4)] = choices.pick((2**63 - 1, -(2**63)))
+    n_pairs = 1 + choices.number(5)
+    firsts = rng.integers(0, len(areas) + 1, n_pairs)
+    counts = rng.integers(0, len(areas) + 1 - firsts)
+    pairs = np.column_stack([rng.integers(0, len(texts), (n_pairs, 2)), firsts, counts])
+    if way == "outside":
+        pairs[choices.number(n_pairs), choices.number(4)] = choices.pick((-1, 9, 2**63 - 1))
+        expect_refused("a pair", kernel.align_words, texts, pairs, areas, window, k)
+        return way
+    if way == "odd words":  # no text has them: any passages, or none
+        for text in texts:
+            rng.shuffle(text.reshape(-1))
+        with contextlib.suppress(*REFUSALS):
+            kernel.align_words(texts, pairs, areas, window, k)
+        return way
+    expected = reference.align_words(texts, pairs, areas, window, k)
+    found = kernel.align_words(texts, pairs, areas, window, k)
+    expect(f"passages (window={window} k={k}) of {shown((texts, pairs, areas))}", found, expected)
+    return way, k, window, len(texts), (len(expected) // 72).bit_length()
+
+
 def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
     """Arguments that fit; and of each buffer, of how many bytes more or fewer it fits as well."""
     numbers, row = lookup_tables.constants("fss", 8, 1), np.zeros((2, 8), dtype=np.uint16)
@@ -730,6 +777,12 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
         ),
         ("walsh_hadamard", (np.ones(16), 8), {0: 64}),
         ("normalise", (["to be"], True, table, int, memo, str), {2: 0, 4: 0}),
+        ("cut_grams", ("To be", 1, 2, len), {}),
+        (
+            "align_words",
+            ([np.zeros((3, 4), np.int64)], np.array([0, 0, 0, 1]), np.zeros(4, np.int64), 5, 2),
+            {1: 32, 2: 32},
+        ),
     )
 
 
@@ -754,6 +807,8 @@ NUMBERS = {  # place: least and greatest that fit
     "find_sharing": {0: (1, 1), 8: (1, sys.maxsize)},
     "walsh_hadamard": {1: (8, 8)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
+    "cut_grams": {1: (-1, 1), 2: (1, 2**30)},
+    "align_words": {3: (1, 2**30), 4: (1, 2**30)},
 }
 ODD_NUMBERS = (-1, 0, 3, 5, 7, 9, 4096, 4097, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63))
 ODD_OBJECTS = (None, 3, 1.5, "x", b"x", [], ["x", 1], [b"x"], ["\ud800"], {}, object())
@@ -811,7 +866,8 @@ def spoil(
         return place, None
     if isinstance(argument, str):
         arguments[place] = choices.pick((None, 3, b"x", ["x"], "\ud800", "a\udfff"))
-        return place, "text"
+        is_fit = name == "cut_grams" and isinstance(arguments[place], str)  # a blank for it
+        return place, None if is_fit else "text"
     if isinstance(argument, list):
         wrong = choices.pick((3, None, b"x", ["x", 1], ["\ud800"], "\udc80", object()))
         if name == "normalise" and isinstance(wrong, str):  # is left to the reference
@@ -855,7 +911,7 @@ TARGETS: tuple[Callable[[Any, Choices], Hashable], ...] = (
     *(fuzz_sketch, fuzz_sample_weights, fuzz_walsh_hadamard,) * 2,
     *(fuzz_refusals,) * 3,
     fuzz_odd_table, fuzz_bucket_keys, fuzz_compare_rows, fuzz_scan, fuzz_count_common, fuzz_aliases,
-    fuzz_sharing,
+    fuzz_sharing, fuzz_cut_grams, fuzz_align_words,
 )  # fmt: skip
 LEVELS: list[str] = []
 

@@ -121,6 +121,8 @@ def test_every_target_can_be_reached_and_ends_well() -> None:
         ("compare_texts", swap_sides),
         ("normalise", leave_a_blank),
         ("normalise", leave_all_to_the_reference),
+        ("cut_grams", lose_a_hash),
+        ("align_words", lose_a_hash),
     ],
 )
 def test_a_wrong_kernel_is_noticed(name: str, wrong: Callable[..., object]) -> None:
