@@ -15,6 +15,7 @@ import pytest
 
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
+from tests.fault.repairs import damage
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
 from tests.golden.test_indexes import FORMAT_1, unpack
@@ -162,13 +163,7 @@ def repaired(
     folder = tmp_path_factory.mktemp("repair")
     path = folder / "root" / INDEX
     shutil.copytree(grown[0], path)
-    with sqlite3.connect(path / "index.db") as database:
-        database.execute("UPDATE band SET b0 = b0 / 2")
-    database.close()
-    for file in path.glob("signatures*.npy"):
-        content = bytearray(file.read_bytes())
-        content[-5] ^= 1
-        file.write_bytes(content)
+    damage(path)
     disk = Disk(path.parent)
     log = str(folder / "log")
     steps = ("repair", "cluster", "add_few")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,17 @@ from lshdb import FormatError, Index, LshdbError, ParameterMismatchError
 from tests.conftest import pair_set
 from tests.fault.soundness import documents_of, pairs_expected
 
-__all__ = ["repaired"]
+__all__ = ["damage", "repaired"]
+
+
+def damage(path: Path) -> None:
+    """Damage postings and a signature row; everything can be proved by something else."""
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as database, database:
+        database.execute("UPDATE band SET b0 = b0 / 2")
+    for file in path.glob("signatures*.npy"):
+        content = bytearray(file.read_bytes())
+        content[-5] ^= 1
+        file.write_bytes(content)
 
 
 def repaired(path: Path, documents: dict[str, Any]) -> tuple[str, list[str]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lshdb import FormatError, Index
+from tests.fault.repairs import damage
 from tests.fault.soundness import faults_of
 from tests.fault.steps import INDEX, State
 from tests.fault.writer import (
@@ -212,6 +213,33 @@ def test_an_upgrade_is_killed_at_every_call(
         assert {file.name.partition(".")[0] for file in path.iterdir()} == names, nth
         assert len([*path.glob("signatures*")]) == 1, nth
     assert states == {"old", "new"}
+
+
+def test_a_repair_is_killed_at_every_call(
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    """What is left is the damaged index, or the sound one; the next repair ends it, once."""
+    path, documents, rng = copy_grown(), grown[1], random.Random(8)
+    damage(path)
+    counting = {"action": PASS, "kinds": CHANGING, "nth": 0}
+    whole = writer.run(path, documents, steps=("repair",), fault=counting)
+    assert whole.outcome == "done", whole.result
+    calls, left = whole.result["count"], set()
+    for nth in range(1, calls + 1, 1 if is_long else 1 + calls // 2):
+        way = rng.choice(list(WAYS)) if is_long else "before"
+        path = copy_grown()
+        damage(path)
+        killed = writer.run(path, documents, steps=("repair",), **call(CHANGING, "", way, nth))
+        assert killed.outcome == "killed", (nth, way, killed.result)
+        with Index.open(path) as index:
+            left.add("damaged" if index.check() else "sound")
+        assert faults_of(path, [documents], may_be_damaged=True, asks=True) == [], (nth, way)
+        assert Index.repair(path).findings == [], (nth, way)
+        assert [file.name for file in path.parent.iterdir()] == [INDEX], (nth, way)
+    assert left == ({"damaged", "sound"} if is_long else {"damaged"})
 
 
 @pytest.mark.parametrize("then", ["upgrade", "add_few"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -15,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from lshdb import Index
+from lshdb import DamageError, Index
 from tests.conftest import family_corpus
 from tests.fault.repairs import repaired
 from tests.fault.steps import edited, new_body
+from tests.fault.test_python_life import Alarm
 
 PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 4}
 DOCUMENTS = family_corpus(11, families=5)
@@ -121,6 +123,42 @@ def test_an_index_with_a_flipped_bit_is_repaired(
     assert seen["refused"] <= max(1, 0.05 * sum(seen.values()))
     if what == "signatures.npy":  # rows are proved by texts, or by their postings
         assert set(seen) <= {"sound", "repaired", "lost"} and seen["repaired"]
+
+
+def test_a_repair_that_is_interrupted_is_done_or_can_be_done_again(
+    sound: tuple[Path, dict[str, Any]], tmp_path: Path, is_long: bool
+) -> None:
+    rng, alarm, seconds = random.Random(9), Alarm(), 0.05
+    seen = Counter[str]()
+    before = signal.signal(signal.SIGALRM, alarm.ring)
+    try:
+        for number in range(300 if is_long else 2):
+            path = tmp_path / str(number) / "x.lshdb"
+            shutil.copytree(sound[0], path)
+            done = flip_bit(path, "signatures.npy", rng)
+            try:
+                alarm.is_set = True
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, seconds))
+                Index.repair(path)
+                alarm.is_set = False
+                seconds *= 0.9
+            except KeyboardInterrupt:
+                seen["interrupted"] += 1
+                seconds *= 1.1
+            except DamageError:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                alarm.is_set = False
+            outcome, faults = repaired(path, sound[1])
+            seen[outcome] += 1
+            assert faults == [], (number, done)
+            left = {entry.name for entry in path.parent.iterdir()} - {path.name}
+            assert all("quarantine" in name for name in left), left
+            shutil.rmtree(path.parent)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    print(dict(seen))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import Index
+from lshdb import DamageError, Index, LshdbError
 from lshdb.files.rights import take_rights
 from lshdb.files.whole_files import whole_file
 from tests.conftest import make_text
@@ -361,3 +361,37 @@ def test_a_file_that_is_overwritten(shared: Path, umask: int) -> None:
 
     as_user(0, write, umask=umask)
     assert path.read_text() == "after" and rights(path) == before
+
+
+@pytest.mark.parametrize("kind", ["of another", "in a read-only folder", "that nobody may read"])
+def test_a_repair_without_rights_says_so_and_changes_nothing(shared: Path, kind: str) -> None:
+    folder = shared / "folder"
+    path = folder / "a.lshdb"
+    folder.mkdir()
+    folder.chmod(0o777)
+    as_user(ALICE, lambda: make(path))
+    _damage(path)
+    for file in path.iterdir():
+        file.chmod(0o600 if kind == "that nobody may read" else 0o644)
+    user = ALICE if kind == "in a read-only folder" else BOB
+    if user == ALICE:
+        path.chmod(0o555)
+        folder.chmod(0o555)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+
+    def refused() -> None:
+        for _ in range(2):
+            with pytest.raises(LshdbError) as caught:
+                Index.repair(path)
+            assert caught.value.hint or "Permission denied" in caught.value.message
+            assert not isinstance(caught.value, DamageError)
+            assert str(path) in caught.value.message
+
+    as_user(user, refused)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert [entry.name for entry in folder.iterdir()] == ["a.lshdb"]
+    for place in (folder, path):
+        place.chmod(0o777)
+    as_user(ALICE, lambda: _repair(path))
+    with Index.open(path) as index:
+        assert index.check() == []
