@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from lshdb import DatabaseError, Index
+from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres
 from tests.conftest import pair_set
 from tests.fault.cuts import CHANGES, MAKINGS, Life, making_trial, places
 from tests.fault.proxy import CLIENT, SERVER, Cut, Proxy
@@ -166,27 +167,50 @@ def test_a_server_goes_in_the_middle_of_an_add(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It comes back: the add goes on, and nothing is in twice or left out."""
+    """It comes back: the add goes on, and nothing is in twice or left out.
+
+    When it is killed, then also right before a COMMIT, with the files synced, and right after one.
+    """
     make_tiny(monkeypatch.setattr)
     server = make_postgres()
     path = tmp_path / "x.lshdb"
     documents = {
         f"k{number}": f"w{number} and w{number % 7} or w{number % 3}" for number in range(60)
     }
-    gone = []
+    gone: list[object] = []
+    commit, numbers = OpenPostgres.commit, itertools.count(1)
+
+    def go(moment: object) -> None:
+        if way == "restart":
+            server.restart()
+        else:
+            server.kill()
+            server.start()
+        gone.append(moment)
 
     def come() -> Iterator[tuple[str, str]]:
         for number, item in enumerate(documents.items()):
             if number in (5, 25):
-                server.restart() if way == "restart" else server.kill()
-                if way == "kill":
-                    server.start()
-                gone.append(number)
+                go(number)
             yield item
+
+    def commit_and_go(connection: OpenPostgres) -> None:
+        number = next(numbers)
+        if number == 4:
+            go("before a COMMIT")
+        commit(connection)
+        if number == 7:
+            go("after a COMMIT")
+            raise psycopg.OperationalError("the connection is lost")
+
+    if way == "kill":
+        monkeypatch.setattr(OpenPostgres, "commit", commit_and_go)
 
     with Index.create(path, deferred=True, database=server.url.lshdb, schema="S 1", k=1) as index:
         result = index.add(come(), workers=1)
-        assert (result.added, len(result.batches), gone) == (60, 6, [5, 25])
+        assert (result.added, len(result.batches)) == (60, 6)
+    at_commits = {"before a COMMIT", "after a COMMIT"} if way == "kill" else set()
+    assert {*gone} == {5, 25, *at_commits}
     assert faults_of(path, [documents], asks=False) == []
     with Index.open(path) as index:
         rows = index.sql("SELECT count(*), sum(n_added) FROM batch").rows
