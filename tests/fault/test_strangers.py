@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,11 +21,12 @@ import pytest
 from datasette.app import Datasette
 from datasette.plugins import pm
 
-from lshdb import Document, Index, LshdbError
+from lshdb import Document, Index, LshdbError, Tokenizer, TokenizerError
 from lshdb.exchange import datasette_plugin
 from lshdb.serve.application import make_application
 from tests.asgi import ask
 from tests.conftest import family_corpus
+from tests.fault.strange_rows import columns
 
 pytestmark = pytest.mark.sqlite("edits the file of SQLite")
 
@@ -58,16 +61,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert list(index.clusters())
         index.advance("press", 1)
     return path
-
-
-def columns(path: Path) -> list[tuple[str, str]]:
-    """Each column of each table."""
-    with contextlib.closing(sqlite3.connect(path / "index.db")) as database:
-        names = database.execute(
-            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
-            "WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' ORDER BY 1, c.cid"
-        )
-        return names.fetchall()
 
 
 def plant(path: Path, table: str, column: str, value: Any) -> bool:
@@ -161,3 +154,36 @@ def test_hostile_values_in_every_table(hostile: Path, tmp_path: Path, is_long: b
             raise AssertionError(f"{table}.{column} = {value!r:.60}: {error!r}") from error
         assert {file.name for file in tmp_path.iterdir()} == {"x.lshdb"}
     assert n_planted > len(cases) // 2
+
+
+def test_a_tokenizer_that_a_stranger_names_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a path nor a module is looked up, also where it could be imported."""
+    path, mark = tmp_path / "x.lshdb", tmp_path / "it-ran"
+    tokenizer = Tokenizer(str.split, name="plain", version="1")
+    with Index.create(path, unit="tokenizer", tokenizer=tokenizer, k=1) as index:
+        index.add([("a", "some words")])
+    toml = (path / "index.toml").read_text()
+    for folder in (tmp_path, path):
+        (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nsplit = str.split\n")
+        (folder / "evil.pkl").write_bytes(b"cposix\nsystem\n(S'touch %s'\ntR." % bytes(mark))
+        monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir(tmp_path)
+    before = {*sys.modules}
+    for name in (
+        "evil", "evil:split", "evil.py", "./evil.py", f"{path}/evil.py", "evil.pkl", "os:system",
+        f"file://{path}/evil.pkl", "https://localhost:1/evil", "../evil", "__import__('evil')",
+    ):  # fmt: skip
+        with contextlib.closing(sqlite3.connect(path / "index.db")) as database, database:
+            values = (json.dumps(f"{name} 1"), "tokenizer")
+            database.execute("UPDATE parameter SET value = ? WHERE name = ?", values)
+        (path / "index.toml").write_text(toml.replace('"plain 1"', json.dumps(f"{name} 1")))
+        with Index.open(path) as index:
+            for ask in (index.query, lambda text: index.add([("b", text)])):
+                with pytest.raises(TokenizerError, match=r"no tokenizer .* is installed"):
+                    ask("some words")
+        with pytest.raises(TokenizerError, match=r"no tokenizer .* is installed"):
+            Index.open(path, tokenizer=name)
+    assert not mark.exists()
+    assert not any("evil" in module for module in {*sys.modules} - before)
