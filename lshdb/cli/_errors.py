@@ -51,6 +51,8 @@ INTERRUPTED = 130
 CLOSED_PIPE = 141
 TERMINATED = 143
 
+_MOST_CHARACTERS = 5_000
+"""Of a message: longer ones quote a damaged value. A path has 4,096 bytes at most."""
 _HELP_SHOWN = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """How click shows the help when there are no arguments; this is not a mistake."""
 
@@ -172,8 +174,23 @@ def _report(error: BaseException) -> int:
         name = f"{error.filename}: " if error.filename is not None else ""
         _show(f"{name}{error.strerror or error}", system_hint(error))
     else:
-        _show("out of memory", "end other programs, or raise the limit (ulimit -v)")
+        _show(
+            f"out of memory{_amounts(error)}", "end other programs, or raise the limit (ulimit -v)"
+        )
     return REFUSED
+
+
+def _amounts(error: BaseException) -> str:
+    """Return how much memory was asked for last, and how much there may be, where that is known."""
+    import re
+    import resource
+
+    asked = re.search(r"allocate ([0-9.]+ [KMGT]iB)", str(error))  # as NumPy says it
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    amounts = [f"{asked[1]} more were asked for"] if asked else []
+    if most != resource.RLIM_INFINITY:
+        amounts.append(f"the limit of this process is {most // 2**20:,} MiB")
+    return ": " * bool(amounts) + ", and ".join(amounts)
 
 
 def interruption(error: KeyboardInterrupt) -> tuple[str, int]:
@@ -195,6 +212,7 @@ def exit_code(error: LshdbError) -> int:
 
 
 def _show(message: str, hint: str | None) -> None:
-    complain(f"error: {message}")
+    is_long = len(message) > _MOST_CHARACTERS
+    complain(f"error: {message[:_MOST_CHARACTERS]}{' ...' * is_long}")
     if hint:
         complain(f"hint: {hint}")

@@ -17,7 +17,7 @@ import click.testing
 import pytest
 
 import lshdb
-from lshdb import Index
+from lshdb import Index, LshdbError
 from lshdb.cli._group import COMMANDS, GROUPS, cli
 from tests.cli.conftest import BASE, DOCUMENTS, MODULE, ROOT, Run, environment, jsonl
 
@@ -282,6 +282,12 @@ def test_a_mistake_of_the_system_has_no_traceback(
             MemoryError(),
             "out of memory\nhint: end other programs, or raise the limit (ulimit -v)",
         ),
+        (
+            MemoryError("Unable to allocate 38.1 MiB for an array with shape (5000000,)"),
+            "out of memory: 38.1 MiB more were asked for\n"
+            "hint: end other programs, or raise the limit (ulimit -v)",
+        ),
+        (LshdbError("x" * 200_000), "x" * 5_000 + " ..."),
     ):
 
         def fail(_: Index, error: BaseException = error, **_more: object) -> None:
