@@ -1,9 +1,10 @@
 """Shared by all pages of HTML: templates that escape, one style, one script, drawings as SVG.
 
 ``environment.py`` makes the Jinja2 environment, and the style and script of a page;
-``charts.py`` places numbers on a drawing; ``text_markup.py`` lays two texts beside each other.
-``templates/base.html`` is the frame of every page; ``charts.html`` has macros for drawings,
-``texts.html`` for keys, texts and differences. ``assets/style.css`` begins with the tokens. Another
+``charts.py`` places numbers on a drawing; ``text_markup.py`` lays two texts beside each other, and
+``cards.py`` says what a cluster and its members show. ``templates/base.html`` is the frame of every
+page; ``charts.html`` has macros for drawings, ``texts.html`` for keys, texts and differences,
+``cards.html`` for clusters. ``assets/style.css`` begins with the tokens. Another
 room adds a folder of templates of its own, which begin with ``{% extends "base.html" %}``.
 
 A page that is one file::

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -144,7 +143,6 @@ def make_environment(*folders: Path) -> Environment:
         "day": day,
         "days": days,
         "short_day": short_day,
-        "json": as_json,
     }
     return environment
 
@@ -374,8 +372,3 @@ def _numbered(match: re.Match[str]) -> str:
     if code == 0xA0:
         return "\u00a0"
     return f"⟨U+{code:04X}⟩"
-
-
-def as_json(value: str | float | Sequence[str]) -> str:
-    """Return a value as JSON of ASCII alone, which the script reads from an attribute."""
-    return json.dumps(value)

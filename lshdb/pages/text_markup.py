@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,16 +36,18 @@ _AROUND = 15
 _FOLDED = 60
 """Words that are the same, one after the other, before some of them are folded."""
 
-_SAME, _INS, _DEL, _FOLD, _GAP = "same", "ins", "del", "fold", "gap"
-_MOVED_FROM, _MOVED_TO = "moved-from", "moved"
+_SAME, _INS, _DEL, _FOLD = "same", "ins", "del", "fold"
+_GAP, _LEFT, _RIGHT = "gap", "left", "right"
+_BREAKS = {(SOFT_BREAK, " "): "break-left", (" ", SOFT_BREAK): "break-right"}
 _KINDS = {
     "same": _SAME,
     "deleted": _DEL,
     "inserted": _INS,
-    "moved-from": _MOVED_FROM,
-    "moved-to": _MOVED_TO,
+    "moved-from": "moved-from",
+    "moved-to": "moved",
 }
 _SHORTEST_LINE, _LONGEST_LINE = 40, 160
+_HAS_BLANKS = re.compile(r"[ \t]{2}|\t|\n ")
 _OF_CODE = re.compile(
     r"(?m)[{}]\s*$|^\s*(?:</?\w|//|#include|import |def |return\b)|^(?: {4}|\t)\S"
 )
@@ -59,8 +61,11 @@ class Piece:
     ----------
     kind : str
         ``same``; ``ins``, new in the second text; ``del``, gone from the first; ``moved``, at its
-        place in the second text, and ``moved-from``, at that in the first; ``gap``, the blank
-        behind ``del`` in the second; or ``fold``, which says how much is left out.
+        place in the second text, and ``moved-from``, at that in the first; ``left`` and ``right``,
+        what is written differently but counts as equal; ``gap``, the blank behind ``del``, where
+        blanks are exact;
+        ``break-left`` and ``break-right``, a soft line break in one text where the other has a
+        blank; or ``fold``, which says how much is left out.
     text : str
         Characters to show: as they are stored, but for soft line breaks.
     line : int
@@ -96,15 +101,14 @@ class DiffRow:
 
     Attributes
     ----------
-    left, right : tuple of Piece
-        Of the first text and of the second; the right one also has what is gone from the first,
-        for pages that are too narrow for two columns.
+    pieces : tuple of Piece
+        Of both texts, each word once. A page reads them as one text with its changes; its script
+        lays them out in two columns.
     fold : str
         If the row is alike and folded, how much it is; else empty.
     """
 
-    left: tuple[Piece, ...]
-    right: tuple[Piece, ...]
+    pieces: tuple[Piece, ...]
     fold: str = ""
 
 
@@ -120,19 +124,19 @@ class SideBySide:
         In the order of both.
     n_cut : tuple of (int, int)
         Characters at the end of either text that were not compared.
-    has_breaks : bool
-        Whether a soft line break is in one of them.
+    is_exact : bool
+        Whether blanks are shown as they are: some stand together, or at the beginning of a line.
     """
 
     diff: TextDiff
     rows: tuple[DiffRow, ...]
     n_cut: tuple[int, int]
-    has_breaks: bool
+    is_exact: bool
 
     @property
     def n_shown(self) -> int:
         """The characters that are shown, folded ones included."""
-        return sum(len(piece.text) for row in self.rows for piece in (*row.left, *row.right))
+        return sum(len(piece.text) for row in self.rows for piece in row.pieces)
 
     @property
     def is_code(self) -> bool:
@@ -186,22 +190,27 @@ def lay_side_by_side(
     diff: TextDiff, *, n_cut: tuple[int, int] = (0, 0), keep_folds: bool = True
 ) -> SideBySide:
     """Return the texts of a diff beside each other; see :func:`side_by_side`."""
-    rows, flowing = _rows(diff, keep_folds)
-    has_breaks = any(SOFT_BREAK in text for text in flowing)
-    return SideBySide(diff, tuple(rows), n_cut, has_breaks)
+    is_exact = any(_HAS_BLANKS.search(text) for text in (diff.text1, diff.text2))
+    rows = _rows(diff, keep_folds=keep_folds, is_exact=is_exact)
+    return SideBySide(diff, tuple(rows), n_cut, is_exact)
 
 
 def show_difference(left: Any, right: Any, *, steps: str) -> ShownText:
     """Return the second text, with additions and deletions against the first."""
     diff, _, cut = _compared(left, right, steps)
-    rows, _ = _rows(diff, keep_folds=False)
     pieces: list[Piece] = []
-    for row in rows:
+    for row in _rows(diff, keep_folds=False, is_exact=True):
         if row.fold:
             pieces.append(Piece(_FOLD, f" {row.fold} "))
-        shown = (replace(piece, kind=_SAME) if piece.kind == _GAP else piece for piece in row.right)
-        _join(pieces, shown)
+        _join(pieces, (_in_second(piece) for piece in row.pieces))
     return ShownText(tuple(pieces), cut)
+
+
+def _in_second(piece: Piece) -> Piece:
+    """Return a piece as one text with its changes has it; empty if it has none of it."""
+    if piece.kind in (_LEFT, "moved-from", "break-left"):
+        return replace(piece, text="")
+    return replace(piece, kind=_SAME) if piece.kind in (_GAP, _RIGHT) else piece
 
 
 def _compared(
@@ -237,42 +246,34 @@ def _flowing(text: str) -> str:
     return "".join(parts)
 
 
-def _rows(diff: TextDiff, keep_folds: bool) -> tuple[list[DiffRow], tuple[str, str]]:
-    """Lay the parts of a diff beside each other; also return both texts with soft breaks."""
+def _rows(diff: TextDiff, *, keep_folds: bool, is_exact: bool) -> list[DiffRow]:
+    """Lay the parts of a diff beside each other."""
     flowing = _flowing(diff.text1), _flowing(diff.text2)
     rows: list[DiffRow] = []
-    left: list[Piece] = []
-    right: list[Piece] = []
+    pieces: list[Piece] = []
     for place, part in enumerate(diff.parts):
         text1 = flowing[0][part.start1 : part.end1]
         text2 = flowing[1][part.start2 : part.end2]
-        kind = _KINDS[part.kind]
-        if kind == _SAME:
-            before = _AROUND if place else 0
-            behind = _AROUND if place < len(diff.parts) - 1 else 0
-            folded = _fold(text1, before, behind), _fold(text2, before, behind)
-            if folded[0] is None or folded[1] is None:
-                _join(left, [Piece(_SAME, text1)])
-                _join(right, [Piece(_SAME, text2)])
-                continue
-            _join(left, [Piece(_SAME, folded[0][0])])
-            _join(right, [Piece(_SAME, folded[1][0])])
-            if left or right:
-                rows.append(DiffRow(tuple(left), tuple(right)))
-            texts = [(Piece(_SAME, fold[1]),) if keep_folds else () for fold in folded if fold]
-            rows.append(DiffRow(texts[0], texts[1], _alike(folded[1][1])))
-            left = _join([], [Piece(_SAME, folded[0][2].lstrip())])
-            right = _join([], [Piece(_SAME, folded[1][2].lstrip())])
-        elif kind in (_DEL, _MOVED_FROM):
-            marked = _marked(kind, text1, part)
-            _join(left, marked)
-            if kind == _DEL:
-                _join(right, [marked[0], *(replace(piece, kind=_GAP) for piece in marked[1:])])
-        else:
-            _join(right, _marked(kind, text2, part))
-    if left or right:
-        rows.append(DiffRow(tuple(left), tuple(right)))
-    return rows, flowing
+        if part.kind != "same":
+            text = text1 if part.is_first else text2
+            _join(pieces, _marked(_KINDS[part.kind], text, part, is_exact=is_exact))
+            continue
+        before = _AROUND if place else 0
+        behind = _AROUND if place < len(diff.parts) - 1 else 0
+        folds1, folds2 = _fold(text1, before, behind), _fold(text2, before, behind)
+        if folds1 is None or folds2 is None:
+            _join(pieces, _alike(text1, text2))
+            continue
+        head, folded, tail = zip(folds1, folds2, strict=True)
+        _join(pieces, _alike(*head))
+        if pieces:
+            rows.append(DiffRow(tuple(pieces)))
+        inside = _join([], _alike(*folded)) if keep_folds else []
+        rows.append(DiffRow(tuple(inside), _length(folded[1])))
+        pieces = _join([], _alike(tail[0].lstrip(), tail[1].lstrip()))
+    if pieces:
+        rows.append(DiffRow(tuple(pieces)))
+    return rows
 
 
 def _join(pieces: list[Piece], further: Iterable[Piece]) -> list[Piece]:
@@ -283,6 +284,50 @@ def _join(pieces: list[Piece], further: Iterable[Piece]) -> list[Piece]:
         elif piece.text:
             pieces.append(piece)
     return pieces
+
+
+def _alike(text1: str, text2: str) -> Iterator[Piece]:
+    """Yield words that count as equal: once where both texts write them in one way."""
+    cuts1, cuts2 = _cuts(text1), _cuts(text2)
+    if len(cuts1) != len(cuts2):
+        yield from _variants(text1, text2)
+        return
+    shown = 0
+    for place, ((start1, end1), (start2, end2)) in enumerate(zip(cuts1, cuts2, strict=True)):
+        own, other = text1[start1:end1], text2[start2:end2]
+        if own == other:
+            continue
+        n_same = 0 if place % 2 else _n_common(own, other)
+        yield Piece(_SAME, text2[shown : start2 + n_same])
+        yield from _variants(own[n_same:], other[n_same:])
+        shown = end2
+    yield Piece(_SAME, text2[shown:])
+
+
+def _n_common(own: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    pairs = zip(own, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _cuts(text: str) -> list[tuple[int, int]]:
+    """Return the ranges of what is before the first word, of each word, and of what follows it."""
+    ends = [0, *itertools.chain.from_iterable(word_spans(text)), len(text)]
+    return list(itertools.pairwise(ends))
+
+
+def _variants(text1: str, text2: str) -> Iterator[Piece]:
+    """Yield what both texts have at one place, and where they differ what either has."""
+    blank = text1[-1:] if text1[-1:] == text2[-1:] == " " else ""
+    if (text1, text2) in _BREAKS:
+        yield Piece(_SAME, " ")
+        yield Piece(_BREAKS[text1, text2], SOFT_BREAK)
+    elif text1 == text2:
+        yield Piece(_SAME, text1)
+    else:
+        yield Piece(_LEFT, text1.removesuffix(blank))
+        yield Piece(_RIGHT, text2.removesuffix(blank))
+        yield Piece(_SAME, blank)
 
 
 def _fold(text: str, before: int, behind: int) -> tuple[str, str, str] | None:
@@ -298,7 +343,7 @@ def _fold(text: str, before: int, behind: int) -> tuple[str, str, str] | None:
     return text[:start], text[start:end], text[end:]
 
 
-def _alike(text: str) -> str:
+def _length(text: str) -> str:
     """Say how long a folded text is: in lines, or in words if it has fewer than two."""
     n_lines = 1 + text.strip().count("\n") + text.strip().count(SOFT_BREAK)
     if n_lines > 1:
@@ -306,14 +351,17 @@ def _alike(text: str) -> str:
     return f"… {len(word_spans(text)):,} words alike …"
 
 
-def _marked(kind: str, text: str, part: DiffPart) -> list[Piece]:
-    """Return a piece, and unmarked the white space at its end."""
-    line = {_MOVED_FROM: part.line2, _MOVED_TO: part.line1}.get(kind, 0)
+def _marked(kind: str, text: str, part: DiffPart, *, is_exact: bool) -> Iterator[Piece]:
+    """Yield a piece, and unmarked the white space at its end."""
+    line = {"moved-from": part.line2, "moved": part.line1}.get(kind, 0)
     words = text.rstrip()
-    space = text[len(words) :]
-    if space and kind == _DEL:
-        space = " "
-    pieces = [Piece(kind, words or text, line)]
-    if words and space:
-        pieces.append(Piece(_SAME, space))
-    return pieces
+    space = text[len(words) :] if words else ""
+    yield Piece(kind, words or text, line)
+    if kind == _DEL:
+        yield Piece(_GAP if is_exact else _SAME, space and " ")
+    elif is_exact or space not in (" ", SOFT_BREAK):
+        yield Piece(_RIGHT if part.is_second else _LEFT, space)
+    else:
+        yield Piece(_SAME, " ")
+        if space == SOFT_BREAK:
+            yield Piece("break-right" if part.is_second else "break-left", SOFT_BREAK)

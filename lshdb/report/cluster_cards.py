@@ -1,39 +1,35 @@
 """Cards of clusters for a page: their first words, members, and what ``dedup`` would decide.
 
 Documents, stored pairs, texts and signature rows of some clusters are looked up together. Of a
-large cluster, the first ``LOOKED_UP`` members count for its nights and sources. They stand in the
-order of the decision: each kept document, and under it those that it stands for. The first
-``COMPARED`` are compared with the member that they are nearest to.
+large cluster, the first ``LOOKED_UP`` members count for its nights and sources. The first
+``COMPARED`` in the order of the decision are compared with the member that they are nearest to.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from lshdb.groups.deduplication import Decisions
 from lshdb.groups.listing import Cluster
-from lshdb.pages import RangeBar, heats, range_bar
-from lshdb.pages.text_markup import (
-    ShownText,
-    SideBySide,
-    first_words,
-    side_by_side,
-    unchanged_text,
+from lshdb.pages.cards import (
+    ClusterCard,
+    Member,
+    Nights,
+    cluster_card,
+    in_order_of_decision,
+    nearest_members,
 )
-from lshdb.report.repeats import Nights
+from lshdb.pages.text_markup import SideBySide, first_words, side_by_side, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Member", "ShownCluster", "show_clusters"]
+__all__ = ["ShownCluster", "show_clusters"]
 
 TOGETHER = 64
 LOOKED_UP = 1_000
@@ -41,83 +37,20 @@ COMPARED = 6
 _LISTED = 100
 _LEAD = 160
 """Characters of a text's first words."""
-_SOURCES = 4
-_LINE = re.compile(r":\d+\Z")
-"""The number of a line or record at the end of a source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A document of a cluster.
-
-    Attributes
-    ----------
-    key, source, added_at, night : str
-        As the index stores them; ``night`` is the name of its add.
-    n_chars : int
-        Length of the whole text.
-    kept_key : str
-        The document that ``dedup`` keeps instead; empty if it keeps this one.
-    text : ShownText or None
-        The text of the first member; None for others, and if texts are not stored.
-    sides : SideBySide or None
-        The texts of ``compared_with`` and of this member, if they are compared here.
-    compared_with : str
-        The key of the most similar member among the stored pairs; the first member's if no stored
-        pair is known; empty for the first member itself.
-    similarity : float or None
-        To ``compared_with``; None where no stored pair is known.
-    portion : float
-        Where this similarity lies between the threshold, 0, and the best, 1.
-    is_copy : bool
-        Whether both have one content.
-    bands : tuple of int
-        The bands in which both agree, from 0; empty for copies.
-    """
-
-    key: str
-    source: str
-    added_at: str
-    night: str
-    n_chars: int
-    kept_key: str
-    text: ShownText | None
-    sides: SideBySide | None
-    compared_with: str
-    similarity: float | None
-    portion: float
-    is_copy: bool
-    bands: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCluster:
-    """The card of a cluster.
+    """A cluster of a report.
 
     Attributes
     ----------
     number : int
         From 1, the largest first.
-    label : str
-        Key of the oldest member.
-    lead : str
-        The first words of its text; empty if texts are not stored.
-    size : int
-        Number of all members.
-    spread : RangeBar or None
-        Similarities of its stored pairs, or distances; None if none is known.
+    card : ClusterCard
+        What is shown while it is closed.
     first, last : str
         When the first and the last of its members were added.
-    nights : tuple of str
-        The names of the first and the last add of its members, once if they are the same.
-    heats : list of int
-        How many of its members came on each night, from 0 to 5.
-    sources : tuple of str
-        The files of its members, without line numbers.
-    chips : tuple of (str, int)
-        Short names of the most frequent sources, and their members.
-    n_looked_up, n_dropped : int
-        Members that were looked up, and those of them that ``dedup`` would drop.
     compared, listed : tuple of Member
         Members that are compared, and further ones, in the order of the decision.
     n_more : int
@@ -125,18 +58,9 @@ class ShownCluster:
     """
 
     number: int
-    label: str
-    lead: str
-    size: int
-    spread: RangeBar | None
+    card: ClusterCard
     first: str
     last: str
-    nights: tuple[str, ...]
-    heats: list[int]
-    sources: tuple[str, ...]
-    chips: tuple[tuple[str, int], ...]
-    n_looked_up: int
-    n_dropped: int
     compared: tuple[Member, ...]
     listed: tuple[Member, ...]
     n_more: int
@@ -199,8 +123,13 @@ class _Lookup:
         self._documents = snapshot.documents_of_keys(keys)
         self._edges = self._edges_of(snapshot, level)
         self._kept = self._decisions(snapshot, decided)
-        self._nearest = self._neighbours(clusters)
-        self._order = {cluster.label: self._ordered(cluster) for cluster in clusters}
+        self._nearest: dict[str, tuple[str, float]] = {}
+        for cluster in clusters:
+            self._nearest |= self._neighbours(cluster)
+        self._order = {
+            cluster.label: in_order_of_decision(cluster.keys[:LOOKED_UP], self._kept, self._nearest)
+            for cluster in clusters
+        }
         shown = [key for order in self._order.values() for key in order[:compared]]
         self._bands = self._agreeing(snapshot, shown)
         shown += [self._nearest[key][0] for key in shown if key in self._nearest]
@@ -237,38 +166,15 @@ class _Lookup:
                     levels[left][right] = levels[right][left] = similarity
         return levels
 
-    def _neighbours(self, clusters: list[Cluster]) -> dict[str, tuple[str, float]]:
+    def _neighbours(self, cluster: Cluster) -> dict[str, tuple[str, float]]:
         """Return the nearest member of each document, and the level of the pair."""
-        nearest: dict[str, tuple[str, float]] = {}
-        for cluster in clusters:
-            names: dict[int, str] = {}
-            for key in cluster.keys[:LOOKED_UP]:
-                own = self._signature(key)
-                if own in names:  # a copy of a member before it
-                    nearest[key] = names[own], self._params.curve.best
-                names.setdefault(own, key)
-            for own, key in names.items():
-                near = [
-                    (level, -neighbour)
-                    for neighbour, level in self._edges[own].items()
-                    if neighbour in names
-                ]
-                if near:
-                    level, negative = max(near)
-                    nearest[key] = names[-negative], level
-        return nearest
-
-    def _ordered(self, cluster: Cluster) -> list[str]:
-        """Return members as dedup decides: each kept one, and under it those it stands for."""
-        groups: dict[str, list[str]] = {}
-        for key in cluster.keys[:LOOKED_UP]:
-            groups.setdefault(self._kept.get(key, key), []).append(key)
-        order: list[str] = []
-        for first, keys in groups.items():
-            dropped = [key for key in keys if key != first]
-            dropped.sort(key=lambda key: -self._nearest[key][1] if key in self._nearest else 0.0)
-            order += [first] * (first in keys) + dropped
-        return order
+        members = {key: self._signature(key) for key in cluster.keys[:LOOKED_UP]}
+        edges = (
+            (left, right, level)
+            for left in set(members.values())
+            for right, level in self._edges.get(left, {}).items()
+        )
+        return nearest_members(members, edges, best=self._params.curve.best)
 
     def _agreeing(self, snapshot: Snapshot, keys: list[str]) -> dict[str, tuple[int, ...]]:
         """Return the bands in which each of these members and its nearest one agree."""
@@ -296,42 +202,32 @@ class _Lookup:
         ]
         if len(ids) < len(documents):
             levels.append(self._params.curve.best)
-        value = self._params.curve.value
-        batches = [document.batch_id for document in documents]
-        counts = Counter(
-            _LINE.sub("", document.source) for document in documents if document.source
-        )
+        curve = self._params.curve
         order = self._order[cluster.label]
         body = self._bodies.get(documents[0].doc_id)
         listed = order[self._compared : self._compared + _LISTED]
+        card = cluster_card(
+            label=cluster.label,
+            passage=("" if body is None else first_words(body, _LEAD), "", ""),
+            size=len(cluster.keys),
+            values=[curve.value(level) for level in levels],
+            ends=(curve.value(self._level), curve.value(curve.best)),
+            batches=[document.batch_id for document in documents],
+            nights=self._nights,
+            sources=[document.source for document in documents],
+            n_dropped=sum(key in self._kept for key in order),
+        )
         return ShownCluster(
             number=number,
-            label=cluster.label,
-            lead="" if body is None else first_words(body, _LEAD),
-            size=len(cluster.keys),
-            spread=range_bar(
-                [value(level) for level in levels],
-                threshold=value(self._level), best=value(self._params.curve.best),
-            ) if levels else None,
+            card=card,
             first=min(document.added_at for document in documents),
             last=max(document.added_at for document in documents),
-            nights=tuple(
-                dict.fromkeys(self._nights.name_of(batch) for batch in (min(batches), max(batches)))
-            ),
-            heats=heats(self._nights.counts(batches)),
-            sources=tuple(sorted(counts)),
-            chips=tuple(
-                (PurePath(name).name.partition(".")[0] or name, count)
-                for name, count in counts.most_common(_SOURCES)
-            ),
-            n_looked_up=len(documents),
-            n_dropped=sum(key in self._kept for key in order),
             compared=tuple(
                 self._member(key, cluster, is_compared=True) for key in order[: self._compared]
             ),
             listed=tuple(self._member(key, cluster, is_compared=False) for key in listed),
             n_more=len(cluster.keys) - min(len(order), self._compared) - len(listed),
-        )  # fmt: skip
+        )
 
     def _member(self, key: str, cluster: Cluster, *, is_compared: bool) -> Member:
         document, is_first = self._documents[key], key == cluster.keys[0]
@@ -339,8 +235,8 @@ class _Lookup:
             ("", None) if is_first else self._nearest.get(key, (cluster.keys[0], None))
         )
         is_copy = level is not None and self._signature(neighbour) == self._signature(key)
-        body, best = self._bodies.get(document.doc_id), self._params.curve.best
-        sides = None
+        body = self._bodies.get(document.doc_id)
+        sides: SideBySide | None = None
         if is_compared and neighbour and not is_copy and body is not None:
             near_body = self._bodies.get(self._documents[neighbour].doc_id)
             if near_body is not None:
@@ -357,12 +253,8 @@ class _Lookup:
             kept_key=self._kept.get(key, ""),
             text=unchanged_text(body) if is_first and body is not None else None,
             sides=sides,
-            compared_with=neighbour,
+            nearest=neighbour,
             similarity=None if level is None else self._params.curve.value(level),
-            portion=(
-                0.0 if level is None or best == self._level
-                else (level - self._level) / (best - self._level)
-            ),
             is_copy=is_copy,
-            bands=self._bands.get(key, ()),
+            bands=self._bands.get(key, ()) if is_compared else None,
         )  # fmt: skip

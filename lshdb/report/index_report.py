@@ -32,12 +32,13 @@ from lshdb.pages import (
     make_environment,
     s_curve_chart,
 )
+from lshdb.pages.cards import Nights
 from lshdb.pages.environment import day
 from lshdb.pages.text_markup import SideBySide, side_by_side
 from lshdb.params.s_curve import s_curve
 from lshdb.report.cluster_cards import COMPARED, ShownCluster, show_clusters
 from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
-from lshdb.report.repeats import Add, Drops, Nights, Repeats, adds_of, drops_of, repeats_of
+from lshdb.report.repeats import Add, Drops, Repeats, adds_of, drops_of, repeats_of
 from lshdb.report.report_files import (
     check_place,
     makes_folder,
@@ -151,10 +152,12 @@ class Findings:
     stats: IndexStats
     made_at: str
     threshold: float
+    ends: tuple[float, float]
     since: str
     is_distance: bool
     adds: list[Add]
     n_adds: int
+    nights: list[str]
     curve: CurveChart | None
     measured: MeasuredRecall | None
     measured_why_not: str
@@ -317,6 +320,7 @@ class _Report:
     def findings(self) -> Findings:
         """Ask for everything but the clusters."""
         snapshot, params, options = self._snapshot, self._params, self._options
+        threshold = params.curve.value(self._level)
         is_whole = options.cluster is None
         adds, spread_chart = self._adds, None
         drops: Drops | None = None
@@ -337,7 +341,9 @@ class _Report:
             buckets = bucket_sizes(snapshot, self._family)
             if self._state is not None:
                 repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)
-                drops = drops_of(snapshot, self._nights, self._decided.doc_ids, self._decided.kept)
+                drops = drops_of(
+                    snapshot, adds, self._nights, self._decided.doc_ids, self._decided.kept
+                )
         if self._state is not None and self._since is not None:
             n_since, _ = self._count(self._since)
         return Findings(
@@ -345,11 +351,13 @@ class _Report:
                 self._store, snapshot, self._family, max_bucket=None, count=True
             ),
             made_at=self._made_at,
-            threshold=params.curve.value(self._level),
+            threshold=threshold,
+            ends=(0.0, threshold) if params.kind.is_distance else (threshold, 1.0),
             since="" if options.since is None else str(options.since),
             is_distance=params.kind.is_distance,
             adds=adds[: -_ADDS - 1 : -1],
             n_adds=len(adds),
+            nights=self._nights.names,
             curve=s_curve_chart(s_curve(params), _points(measured)) if is_whole else None,
             measured=measured,
             measured_why_not=measured_why_not,
@@ -553,10 +561,11 @@ class _OnPage:
             cluster = self.counted.take()
             if cluster is None:
                 return
-            self.sizes.append(cluster.size)
+            card = cluster.card
+            self.sizes.append(card.size)
             self.first = self.first or cluster
-            if cluster.spread is not None:
-                self.ends += [cluster.spread.low, cluster.spread.high]
+            if card.spread is not None:
+                self.ends += [card.spread.low, card.spread.high]
                 self.ends = [min(self.ends), max(self.ends)]
             yield cluster
 
@@ -577,8 +586,8 @@ class _OnPage:
             "clusters": len(self.sizes), "largest": max(self.sizes), "smallest": min(self.sizes),
             "low": self.ends[0] if self.ends else None,
             "high": self.ends[-1] if self.ends else None,
-            "first": self.first.label if self.first else "",
-            "lead": self.first.lead if self.first else "",
+            "first": self.first.card.label if self.first else "",
+            "lead": self.first.card.lead if self.first else "",
         }  # fmt: skip
 
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.pages import heats
+from lshdb.pages.cards import Nights
 from lshdb.storage.tables.records import StoredBatch
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Add", "Drops", "Nights", "Repeats", "adds_of", "drops_of", "repeats_of"]
+__all__ = ["Add", "Drops", "Repeats", "adds_of", "drops_of", "repeats_of"]
 
 _SHOWN = 60
-_NIGHTS = 14
-"""Nights of a drawing; the oldest share the first place if there are more."""
 
 Ids = NDArray[np.int64]
 
@@ -82,40 +81,6 @@ class Repeats:
     copies: int
 
 
-class Nights:
-    """The adds of an index, in few enough places for a drawing."""
-
-    def __init__(self, adds: Sequence[Add]) -> None:
-        self._names = {batch: add.name for add in adds for batch in add.batches}
-        n_first = max(1, len(adds) - _NIGHTS + 1)
-        self.groups = [adds[:n_first], *([add] for add in adds[n_first:])] if adds else []
-        self._places = {
-            batch: place
-            for place, group in enumerate(self.groups)
-            for add in group
-            for batch in add.batches
-        }
-        self.names = [group[-1].name for group in self.groups]
-        if len(self.groups) and len(self.groups[0]) > 1:
-            self.names[0] = "before"
-
-    def name_of(self, batch: int) -> str:
-        """Return the name of the add of a batch."""
-        return self._names.get(batch, f"batch {batch}")
-
-    def counts(self, batches: Iterable[int]) -> list[int]:
-        """Return how many of the batches are in each place."""
-        counts = [0] * len(self.groups)
-        for batch in batches:
-            if batch in self._places:
-                counts[self._places[batch]] += 1
-        return counts
-
-    def places(self, batches: Iterable[int]) -> Ids:
-        """Return the place of each batch."""
-        return np.array([self._places[batch] for batch in batches], dtype=np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Drops:
     """The documents that ``dedup`` drops, by the nights of both documents.
@@ -141,18 +106,25 @@ class Drops:
     most_night: str
 
 
-def drops_of(snapshot: Snapshot, nights: Nights, doc_ids: Ids, instead: Ids) -> Drops:
+def drops_of(
+    snapshot: Snapshot, adds: Iterable[Add], nights: Nights, doc_ids: Ids, instead: Ids
+) -> Drops:
     """Count dropped documents by their night, and by that of the document kept instead."""
-    size = len(nights.groups)
+    size = len(nights.names)
     batches = [
         dict(zip(ids.tolist(), snapshot.values_of(ids, "batch_id"), strict=True))
         for ids in (doc_ids, np.unique(instead))
     ]
-    own = nights.places(int(str(batches[0][doc_id])) for doc_id in doc_ids.tolist())
-    repeated = nights.places(int(str(batches[1][doc_id])) for doc_id in instead.tolist())
+    own, repeated = (
+        np.array(nights.places(int(str(of_document[doc_id])) for doc_id in ids.tolist()), np.int64)
+        for of_document, ids in zip(batches, (doc_ids, instead), strict=True)
+    )
     table = np.bincount(own * size + repeated, minlength=size * size).reshape(size, size)
     highest = int(table.max()) if size else 0
-    added = [sum(add.added + add.replaced for add in group) for group in nights.groups]
+    added = [0] * size
+    for add in adds:
+        (place,) = nights.places(add.batches[:1])
+        added[place] += add.added + add.replaced
     columns = table.sum(axis=0).tolist()
     most = max(range(size), key=columns.__getitem__, default=0)
     return Drops(

@@ -1,7 +1,8 @@
 """The largest buckets -> pages of them, with the words that all texts of a bucket share.
 
 All buckets are counted once for each state of the index, and the largest ``RANKED`` are kept; of
-those that hold mostly the same texts, the first. A page reads the texts of its own buckets alone.
+those that hold mostly the same texts, the first. They are sorted and filtered in memory. A page
+reads the texts of its own buckets alone, or of as many as it looks through for words.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from typing import TYPE_CHECKING
 
 from lshdb.errors import TextNotStoredError
 from lshdb.pages.text_markup import readable
-from lshdb.serve.cluster_lists import OfState
+from lshdb.serve.cluster_lists import (
+    LOOKED_THROUGH,
+    ListPage,
+    OfState,
+    order_of,
+    pattern_of,
+)
 from lshdb.serve.request_bodies import whole_number
-from lshdb.storage.tables.view_statements import SIGNATURE_KEY
+from lshdb.storage.tables.view_statements import BUCKETS_OF_KEY, SIGNATURE_KEY
 
 if TYPE_CHECKING:
     from lshdb.index import Index
 
-__all__ = ["BucketLists", "BucketPage", "shared_words"]
+__all__ = ["BUCKET_SORTS", "BucketLists", "BucketPage", "shared_words"]
 
 RANKED = 2_000
 BUCKETS = 20
@@ -32,7 +39,14 @@ _RUNS = (5, 3, 1)
 _MOST_WORDS = 30
 _LONGEST = 20_000
 """Characters of a text that are compared."""
+_MOST_SIZE = 10**12
+_FILTERS = ("sort", "q", "band", "size")
 _WORD = re.compile(r"\w+")
+_Bucket = tuple[int, int, int, tuple[int, ...]]
+"""Band and bucket as in SQL, size, and some signatures."""
+
+BUCKET_SORTS = {"size": "largest first", "-size": "smallest first", "band": "by band"}
+"""Orders of buckets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +79,13 @@ class BucketRow:
 class _RankedBuckets:
     """Buckets that hold different texts, the largest first, and counts of all shared ones."""
 
-    largest: list[tuple[int, int, int, tuple[int, ...]]]
+    largest: list[_Bucket]
     ranges: list[tuple[str, int, int]]
     n_shared: int
 
 
-@dataclass(frozen=True, slots=True)
-class BucketPage:
+@dataclass(frozen=True, kw_only=True)
+class BucketPage(ListPage):
     """A page of buckets.
 
     Attributes
@@ -83,7 +97,6 @@ class BucketPage:
     rows : list of BucketRow
     most_pairs : int
         Candidate pairs in the largest bucket.
-    offset : int
     """
 
     ranges: list[tuple[str, int, int]]
@@ -91,17 +104,6 @@ class BucketPage:
     n_listed: int
     rows: list[BucketRow]
     most_pairs: int
-    offset: int
-
-    @property
-    def before(self) -> int | None:
-        """Where the page before begins; None if this is the first."""
-        return max(0, self.offset - BUCKETS) if self.offset else None
-
-    @property
-    def end(self) -> int:
-        """Where the next page begins."""
-        return self.offset + len(self.rows)
 
 
 class BucketLists:
@@ -116,16 +118,41 @@ class BucketLists:
 
         Raises
         ------
-        InvalidRequestError
+        InvalidRequestError, ParameterError
         """
         offset = whole_number(values, "offset", 0, 0, RANKED)
-        ranked = self._ranked()
-        rows = [self._row(*bucket) for bucket in ranked.largest[offset : offset + BUCKETS]]
+        sort, ranked = order_of(values, BUCKET_SORTS), self._ranked()
+        least = whole_number(values, "size", 2, 2, _MOST_SIZE)
+        band = whole_number(values, "band", -1, 0, self._index.params.bands - 1)
+        buckets = [
+            bucket for bucket in ranked.largest if bucket[2] >= least and band in (-1, bucket[0])
+        ]
+        words = " ".join(values.get("q", "").split())
+        if words and words in self._index:
+            with_key = set(map(tuple, self._index.sql(BUCKETS_OF_KEY, {"key": words})))
+            buckets, words = [bucket for bucket in buckets if bucket[:2] in with_key], ""
+        if sort != "size":
+            buckets.sort(key=lambda bucket: bucket[2] if sort == "-size" else bucket[0])
+        rows, end = self._rows(buckets, offset, words)
         largest = ranked.largest[0][2] if ranked.largest else 0
-        most_pairs = largest * (largest - 1) // 2
         return BucketPage(
-            ranked.ranges, ranked.n_shared, len(ranked.largest), rows, most_pairs, offset
-        )
+            path="/buckets", step=BUCKETS, total=len(buckets), offset=offset, end=end,
+            filters={name: values[name] for name in _FILTERS if values.get(name)}, sort=sort,
+            words=words, ranges=ranked.ranges, n_shared=ranked.n_shared,
+            n_listed=len(ranked.largest), rows=rows, most_pairs=largest * (largest - 1) // 2,
+        )  # fmt: skip
+
+    def _rows(self, buckets: list[_Bucket], offset: int, words: str) -> tuple[list[BucketRow], int]:
+        """Return the buckets of a page, of those whose texts share some words, and its end."""
+        rows: list[BucketRow] = []
+        pattern, n_read, end = pattern_of(words), 0, offset
+        while end < len(buckets) and len(rows) < BUCKETS and n_read < LOOKED_THROUGH:
+            row = self._row(*buckets[end])
+            if pattern.search(row.words):
+                rows.append(row)
+            n_read += len(buckets[end][3]) if words else 0
+            end += 1
+        return rows, end
 
     def _row(self, band: int, bucket: int, size: int, signature_ids: tuple[int, ...]) -> BucketRow:
         keys: list[str] = []
@@ -144,7 +171,7 @@ class BucketLists:
 
 def _rank_buckets(index: Index) -> _RankedBuckets:
     counts = index.buckets(most=RANKED)
-    largest: list[tuple[int, int, int, tuple[int, ...]]] = []
+    largest: list[_Bucket] = []
     listed: dict[int, list[frozenset[int]]] = {}
     for (band, bucket, size), ids in zip(counts.largest, counts.signature_ids, strict=True):
         members = frozenset(ids)

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from lshdb.arrays import np
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
-from lshdb.pages import RangeBar, heats, range_bar
+from lshdb.pages.cards import (
+    ClusterCard,
+    Member,
+    Nights,
+    cluster_card,
+    in_order_of_decision,
+    nearest_members,
+)
 from lshdb.pages.text_markup import first_words, readable
 from lshdb.search.components import represent
 from lshdb.serve.request_bodies import real_number, whole_number
@@ -43,9 +48,12 @@ __all__ = [
     "LOOKED_UP",
     "SORTS",
     "ClusterLists",
+    "ListPage",
     "OfState",
     "RankedClusters",
-    "ServedMember",
+    "order_of",
+    "passage_of",
+    "pattern_of",
     "rank_clusters",
 ]
 
@@ -59,11 +67,7 @@ _EDGES = 20_000
 _MOST_OFFSET = 10**12
 _LEAD = 180
 """Characters of a text's first words, and of a passage."""
-_SOURCES = 4
-_NIGHTS = 14
-_FOLDED = ("size", "similarity", "since")
-_FILTERS = ("sort", "q", *_FOLDED)
-_LINE = re.compile(r":\d+\Z")
+_FILTERS = ("sort", "q", "size", "similarity", "since")
 
 SORTS = {
     "size": "largest first",
@@ -192,57 +196,18 @@ def _rank_clusters(index: Index) -> RankedClusters:
     return RankedClusters(labels, sizes, batches, low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
-    """A closed cluster.
+@dataclass(frozen=True, kw_only=True)
+class ListPage:
+    """A page of a list that has an order and filters.
 
     Attributes
     ----------
-    label : str
-        Key of its oldest document.
-    lead, marked, rest : str
-        The first words of its text; or a passage with the words that were looked for, which are
-        ``marked``.
-    found_key : str
-        The document of that passage, if it is another one; else empty.
-    size : int
-    spread : RangeBar
-        Similarities of its pairs, or distances.
-    nights : tuple of str
-        The first and the last add of its documents; once if they are the same.
-    heats : list of int
-        How many came in on each night, from 0 to 5.
-    chips : list of (str, int)
-        Short names of its sources, and their documents.
-    n_looked_up, n_dropped : int
-        Its first documents, and how many of these ``dedup`` drops.
-    """
-
-    label: str
-    lead: str
-    marked: str
-    rest: str
-    found_key: str
-    size: int
-    spread: RangeBar
-    nights: tuple[str, ...]
-    heats: list[int]
-    chips: list[tuple[str, int]]
-    n_looked_up: int
-    n_dropped: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterPage:
-    """A page of clusters.
-
-    Attributes
-    ----------
-    ranked : RankedClusters
-        All of them.
-    rows : list of ClusterRow
+    path : str
+        Of the list.
+    step : int
+        Rows of a page.
     total : int
-        Clusters that pass the filters, before words are looked for.
+        Rows that pass the filters, before words are looked for.
     offset, end : int
         Where the page begins, and where the next one does.
     filters : dict of str
@@ -250,8 +215,8 @@ class ClusterPage:
     sort, words : str
     """
 
-    ranked: RankedClusters
-    rows: list[ClusterRow]
+    path: str
+    step: int
     total: int
     offset: int
     end: int
@@ -261,41 +226,36 @@ class ClusterPage:
 
     def address(self, offset: int) -> str:
         """Return the address of another page of the same list."""
-        return "/clusters?" + urlencode(self.filters | ({"offset": str(offset)} if offset else {}))
+        query = urlencode(self.filters | ({"offset": str(offset)} if offset else {}))
+        return f"{self.path}?{query}" if query else self.path
 
     @property
-    def n_filters(self) -> int:
+    def n_folded(self) -> int:
         """How many of the folded fields are filled in."""
-        return sum(name in self.filters for name in _FOLDED)
+        return len(self.filters.keys() - {"sort", "q"})
 
     @property
     def before(self) -> int | None:
         """Where the page before begins; None if this is the first."""
-        return max(0, self.offset - CLUSTERS) if self.offset else None
+        return max(0, self.offset - self.step) if self.offset else None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedMember:
-    """A document of an open cluster.
+@dataclass(frozen=True, kw_only=True)
+class ClusterPage(ListPage):
+    """A page of clusters.
 
     Attributes
     ----------
-    key : str
-    nearest : str
-        The most similar of the other documents; empty where no pair of them is stored.
-    similarity : float or None
-        Or distance, to ``nearest``.
-    is_copy : bool
-        Whether both have one content.
-    is_kept : bool
-        Whether ``dedup`` keeps it.
+    ranked : RankedClusters
+        All of them.
+    nights : list of str
+        The nights of their squares.
+    rows : list of ClusterCard
     """
 
-    key: str
-    nearest: str
-    similarity: float | None
-    is_copy: bool
-    is_kept: bool
+    ranked: RankedClusters
+    nights: list[str]
+    rows: list[ClusterCard]
 
 
 class ClusterLists:
@@ -315,9 +275,7 @@ class ClusterLists:
         """
         ranked, curve = self.ranked(), self._index.params.curve
         offset = whole_number(values, "offset", 0, 0, _MOST_OFFSET)
-        sort, since = values.get("sort") or "size", values.get("since", "").strip()
-        if sort not in SORTS:
-            raise ParameterError(f"sort is {sort[:40]}; expected one of {', '.join(SORTS)}")
+        sort, since = order_of(values, SORTS), values.get("since", "").strip()
         has_lowest = bool(values.get("similarity", "").strip())
         order = ranked.chosen(
             sort,
@@ -333,42 +291,58 @@ class ClusterLists:
             hits = [(place, "") for place in order[offset:end].tolist()]
         filters = {name: values[name] for name in _FILTERS if values.get(name)}
         rows = [self._row(ranked, place, key, words) for place, key in hits]
-        return ClusterPage(ranked, rows, len(order), offset, end, filters, sort, words)
+        return ClusterPage(
+            path="/clusters", step=CLUSTERS, total=len(order), offset=offset, end=end,
+            filters=filters, sort=sort, words=words, ranked=ranked, nights=self._nights().names,
+            rows=rows,
+        )  # fmt: skip
 
-    def members(self, key: str) -> list[ServedMember]:
-        """Return the first members of the cluster of a document; none if it is in none."""
-        label = list(self._index.sql(CLUSTER_NUMBER, {"key": key}))
-        if not label:
-            return []
-        values = {"label": label[0][0]}
-        rows = list(self._index.sql(CLUSTER_MEMBERS, {**values, "most": LOOKED_UP}))
-        edges = list(self._index.sql(CLUSTER_EDGES, {**values, "most": _EDGES}))
+    def cluster(self, key: str) -> tuple[ClusterCard, list[Member]] | None:
+        """Return the cluster of a document, and its first members in the order of the decision.
+
+        None if it is in no cluster.
+        """
+        ranked, label = self.ranked(), self._label(key)
+        places = np.flatnonzero(ranked.labels == label)
+        if not len(places):
+            return None
+        place, rows, edges = int(places[0]), self._members(label), self._edges(label)
         if len(rows) < 2:
-            return []
-        curve = self._index.params.curve
-        first: dict[int, str] = {}
-        for member, signature, _, _ in rows:
-            first.setdefault(signature, member)
-        near: dict[int, tuple[float, int]] = {}
-        for left, right, level in edges:
-            if left in first and right in first:
-                near[left] = max(near.get(left, (level, -right)), (level, -right))
-                near[right] = max(near.get(right, (level, -left)), (level, -left))
-        kept = _kept(tuple(row[1] for row in rows), edges)
+            return None
+        curve, nights = self._index.params.curve, self._nights()
+        contents = {row[0]: row[1] for row in rows}
+        kept = _kept(contents, edges)
+        nearest = nearest_members(contents, edges, best=curve.best)
         members = []
-        for member, signature, _, _ in rows:
-            is_copy = first[signature] != member
-            nearest, level = first[signature] if is_copy else "", curve.best
-            if not is_copy and signature in near:
-                level, negative = near[signature]
-                nearest = first[-negative]
+        by_key = {row[0]: row for row in rows}
+        for member in in_order_of_decision(contents, kept, nearest):
+            near, level = nearest.get(member, ("", None))
+            _, content, source, batch = by_key[member]
             members.append(
-                ServedMember(
-                    member, nearest, curve.value(level) if nearest else None, is_copy,
-                    not is_copy and signature in kept,
+                Member(
+                    key=member, source=source, night=nights.name_of(batch),
+                    kept_key=kept.get(member, ""), nearest=near,
+                    similarity=None if level is None else curve.value(level),
+                    is_copy=bool(near) and contents[near] == content,
                 )
             )  # fmt: skip
-        return members
+        return self._card(ranked, place, rows, edges, kept), members
+
+    def verdicts(self, keys: Iterable[str]) -> dict[str, bool]:
+        """Return whether ``dedup`` keeps each document, of those whose cluster says it."""
+        kept: dict[str, bool] = {}
+        for key in keys:
+            if key not in kept:
+                label = self._label(key)
+                contents = {row[0]: row[1] for row in self._members(label)}
+                if key in contents and len(contents) > 1:
+                    dropped = _kept(contents, self._edges(label))
+                    kept |= {member: member not in dropped for member in contents}
+        return kept
+
+    def _label(self, key: str) -> int:
+        """Return the number of the cluster of a document; -1 for none."""
+        return next((int(label) for (label,) in self._index.sql(CLUSTER_NUMBER, {"key": key})), -1)
 
     def _first_batch(self, date: str) -> int:
         """Return the first batch that began on a date or later; none has the number otherwise."""
@@ -384,24 +358,25 @@ class ClusterLists:
     ) -> tuple[list[tuple[int, str]], int]:
         """Return clusters with some words, a document of each that has them, and the next place."""
         if words in self._index:
-            label = [number for (number,) in self._index.sql(CLUSTER_NUMBER, {"key": words})]
-            places = order[np.isin(ranked.labels[order], label)].tolist() if offset == 0 else []
-            return [(place, words) for place in places], len(order)
+            places = order[ranked.labels[order] == self._label(words)] if offset == 0 else []
+            return [(int(place), words) for place in places], len(order)
         hits: list[tuple[int, str]] = []
-        pattern, n_read, end = _pattern(words), 0, offset
+        pattern, n_read, end = pattern_of(words), 0, offset
         while end < len(order) and len(hits) < CLUSTERS and n_read < LOOKED_THROUGH:
             place = int(order[end])
             end += 1
-            keys = [row[0] for row in self._members(ranked, place)]
+            keys = [row[0] for row in self._members(int(ranked.labels[place]))]
             n_read += len(keys)
             key = next((key for key in keys if pattern.search(self._text(key))), None)
             if key is not None:
                 hits.append((place, key))
         return hits, end
 
-    def _members(self, ranked: RankedClusters, place: int) -> list[Any]:
-        values = {"label": int(ranked.labels[place]), "most": LOOKED_UP}
-        return list(self._index.sql(CLUSTER_MEMBERS, values))
+    def _members(self, label: int) -> list[Any]:
+        return list(self._index.sql(CLUSTER_MEMBERS, {"label": label, "most": LOOKED_UP}))
+
+    def _edges(self, label: int) -> list[Any]:
+        return list(self._index.sql(CLUSTER_EDGES, {"label": label, "most": _EDGES}))
 
     def _text(self, key: str) -> str:
         """Return a text as it is shown; empty if none is stored."""
@@ -411,62 +386,68 @@ class ClusterLists:
             return ""
         return "" if body is None else readable(body)
 
-    def _row(self, ranked: RankedClusters, place: int, found_key: str, words: str) -> ClusterRow:
+    def _row(self, ranked: RankedClusters, place: int, found_key: str, words: str) -> ClusterCard:
+        label = int(ranked.labels[place])
+        rows, edges = self._members(label), self._edges(label)
+        kept = _kept({row[0]: row[1] for row in rows}, edges)
+        return self._card(ranked, place, rows, edges, kept, found_key, words)
+
+    def _card(
+        self, ranked: RankedClusters, place: int, rows: list[Any], edges: list[Any],
+        kept: Mapping[str, str], found_key: str = "", words: str = "",
+    ) -> ClusterCard:  # fmt: skip
         curve = self._index.params.curve
-        members = self._members(ranked, place)
-        keys, signatures, sources, batches = zip(*members, strict=True)
-        nights = self._nights()
-        values = {"label": int(ranked.labels[place]), "most": _EDGES}
-        rows = list(self._index.sql(CLUSTER_EDGES, values))
+        keys, contents, sources, batches = zip(*rows, strict=True)
         levels = [float(ranked.low[place]), float(ranked.high[place])]
-        levels = [row[2] for row in rows] if 0 < len(rows) < _EDGES else levels
-        if len(set(signatures)) < len(signatures):
+        levels = [edge[2] for edge in edges] if 0 < len(edges) < _EDGES else levels
+        if len(set(contents)) < len(contents):
             levels = [*levels, curve.best]
         key = found_key or keys[0]
-        lead, marked, rest = _passage(self._text(key), words if found_key else "")
-        counts = Counter(_LINE.sub("", source) for source in sources if source)
-        return ClusterRow(
+        return cluster_card(
             label=keys[0],
-            lead=lead,
-            marked=marked,
-            rest=rest,
+            passage=passage_of(self._text(key), words if found_key else ""),
             found_key="" if key == keys[0] else key,
             size=int(ranked.sizes[place]),
-            spread=range_bar(
-                [curve.value(level) for level in levels],
-                threshold=self._index.params.threshold, best=curve.value(curve.best),
-            ),
-            nights=tuple(
-                dict.fromkeys(nights.name_of(batch) for batch in (min(batches), max(batches)))
-            ),
-            heats=nights.heats(batches),
-            chips=[
-                (PurePath(name).name.partition(".")[0] or name, count)
-                for name, count in counts.most_common(_SOURCES)
-            ],
-            n_looked_up=len(members),
-            n_dropped=len(members) - len(_kept(signatures, rows)),
-        )  # fmt: skip
+            values=[curve.value(level) for level in levels],
+            ends=(self._index.params.threshold, curve.value(curve.best)),
+            batches=batches,
+            nights=self._nights(),
+            sources=sources,
+            n_dropped=len(kept),
+        )
 
 
-def _kept(signatures: tuple[int, ...], edges: list[Any]) -> set[int]:
-    """Return the contents of some documents of which ``dedup`` keeps one, the oldest first."""
-    order = np.array(list(dict.fromkeys(signatures)), dtype=np.int64)
+def _kept(contents: Mapping[str, int], edges: list[Any]) -> dict[str, str]:
+    """Return the document that ``dedup`` keeps, the oldest first, for each that it drops."""
+    first: dict[int, str] = {}
+    for key, content in contents.items():
+        first.setdefault(content, key)
+    order = np.array(list(first), dtype=np.int64)
     sides = np.array([row[:2] for row in edges], dtype=np.int64).reshape(-1, 2)
     sides = sides[np.isin(sides, order).all(axis=1)]
     left, right = np.ascontiguousarray(sides.T)
     nodes, representatives, _ = represent(order, left, right)
-    return set(nodes[nodes == representatives].tolist())
+    instead = dict(zip(nodes.tolist(), representatives.tolist(), strict=True))
+    kept = {key: first[instead.get(content, content)] for key, content in contents.items()}
+    return {key: instead for key, instead in kept.items() if key != instead}
 
 
-def _pattern(words: str) -> re.Pattern[str]:
+def order_of(values: Mapping[str, str], sorts: Mapping[str, str]) -> str:
+    """Return the order that an address asks for; the first one if it names none."""
+    sort = values.get("sort") or next(iter(sorts))
+    if sort not in sorts:
+        raise ParameterError(f"sort is {sort[:40]}; expected one of {', '.join(sorts)}")
+    return sort
+
+
+def pattern_of(words: str) -> re.Pattern[str]:
     """Return what finds some words in a text, whatever their case and the blanks between them."""
     return re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
 
 
-def _passage(text: str, words: str) -> tuple[str, str, str]:
+def passage_of(text: str, words: str) -> tuple[str, str, str]:
     """Return the first words of a text; or those before some words, these, and those behind."""
-    match = _pattern(words).search(text) if words else None
+    match = pattern_of(words).search(text) if words else None
     if match is None:
         return first_words(text, _LEAD), "", ""
     before = text[: match.start()]
@@ -481,29 +462,16 @@ def _passage(text: str, words: str) -> tuple[str, str, str]:
     )
 
 
-class _Nights:
-    """The adds of an index by their batches; the oldest share a place if there are many."""
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """The batches of a night, or of a day without one."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
-        self._names = names
-        order = list(dict.fromkeys(names.values()))
-        first = max(0, len(order) - _NIGHTS)
-        self._places = {name: max(0, place - first) for place, name in enumerate(order)}
-
-    def name_of(self, batch: int) -> str:
-        """Return the night of a batch, or the date of its add."""
-        return self._names.get(batch, f"batch {batch}")
-
-    def heats(self, batches: tuple[int, ...]) -> list[int]:
-        """Return how many of the batches are of each night, from 0 to 5."""
-        counts = [0] * (max(self._places.values(), default=-1) + 1)
-        for batch in batches:
-            if batch in self._names:
-                counts[self._places[self._names[batch]]] += 1
-        return heats(counts)
+    name: str
+    batches: tuple[int, ...]
 
 
-def _nights_of(index: Index) -> _Nights:
-    return _Nights(
-        {batch.batch_id: batch.night or batch.started_at[:10] for batch in index.batches()}
-    )
+def _nights_of(index: Index) -> Nights:
+    batches: dict[str, list[int]] = {}
+    for batch in index.batches():
+        batches.setdefault(batch.night or batch.started_at[:10], []).append(batch.batch_id)
+    return Nights([_Night(name, tuple(numbers)) for name, numbers in batches.items()])

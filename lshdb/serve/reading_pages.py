@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -29,9 +30,9 @@ from lshdb.pages import (
     read_asset,
     served_assets,
 )
+from lshdb.pages.cards import Member
 from lshdb.pages.text_markup import (
     ShownText,
-    SideBySide,
     first_words,
     readable,
     show_difference,
@@ -39,8 +40,8 @@ from lshdb.pages.text_markup import (
     unchanged_text,
 )
 from lshdb.serve.answers import ErrorAnswer
-from lshdb.serve.bucket_lists import BucketLists, shared_words
-from lshdb.serve.cluster_lists import LOOKED_UP, SORTS, ClusterLists, ServedMember
+from lshdb.serve.bucket_lists import BUCKET_SORTS, RANKED, BucketLists, shared_words
+from lshdb.serve.cluster_lists import SORTS, ClusterLists
 from lshdb.serve.examples import example_commands
 from lshdb.serve.request_bodies import form_fields, real_number, whole_number
 from lshdb.serve.workers import QuestionThreads
@@ -199,6 +200,7 @@ class ReadingPages:
                 "/", "document.html", heading=key, crumb=key, key=key, shown=shown,
                 text=None if text is None else unchanged_text(text),
                 in_cluster=bool(list(self._index.sql(CLUSTER_OF_KEY, {"key": key}))),
+                is_kept=self._lists.verdicts([key]).get(key),
             )  # fmt: skip
 
         return await self._workers.ask(question)
@@ -224,19 +226,21 @@ class ReadingPages:
         """Show the members of a cluster side by side."""
 
         def question() -> Response:
-            members = self._lists.members(key)
-            if not members:
+            cluster = self._lists.cluster(key)
+            if cluster is None:
                 raise KeyNotFoundError(
                     f"no cluster has the document {key!r}", key=key,
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
-            first = self._text(members[0].key)
+            card, members = cluster
+            params = self._index.params
             return self._page(
-                "/clusters", "served_cluster.html", crumb=members[0].key, members=members,
-                heading="" if first is None else first_words(first, LEAD // 2) + " …",
-                shown=[(member, self._beside_nearest(member)) for member in members[:MEMBERS]],
-                first=None if first is None else unchanged_text(first), most=LOOKED_UP,
-                word="distance" if self._index.params.kind.is_distance else "similarity",
+                "/clusters", "served_cluster.html", crumb=card.label, card=card,
+                heading=f"{card.lead} …" if card.lead else "", listed=members[MEMBERS:],
+                compared=[self._with_texts(member, card.label) for member in members[:MEMBERS]],
+                word="distance" if params.kind.is_distance else "similarity",
+                has_texts=params.keeps_texts,
+                ends=(params.threshold, params.curve.value(params.curve.best)),
             )  # fmt: skip
 
         return await self._workers.ask(question)
@@ -270,7 +274,8 @@ class ReadingPages:
             page = self._buckets.page(values)
             word = "bucket holds" if page.n_shared == 1 else "buckets hold"
             return self._page(
-                "/buckets", "buckets.html", crumb="largest first", listed=page,
+                "/buckets", "buckets.html", crumb=BUCKET_SORTS[page.sort], listed=page,
+                sorts=BUCKET_SORTS, bands=self._index.params.bands, ranked=RANKED,
                 heading=f"{page.n_shared:,} {word} more than one text",
             )  # fmt: skip
 
@@ -387,6 +392,7 @@ class ReadingPages:
         own = text if key is None else self._text(key)
         curve, level = self._index.params.curve, self._index.params.curve.level
         lowest = level(options["threshold"])
+        kept = self._lists.verdicts(hit.key for hit in hits)
         shown = []
         for hit in hits:
             origin = list(self._index.sql(DOCUMENT_ORIGIN, {"key": hit.key}))
@@ -399,6 +405,7 @@ class ReadingPages:
                 "added_at": added_at,
                 "source": source,
                 "cluster_size": clusters[0][1] if clusters else 0,
+                "is_kept": kept.get(hit.key),
                 "portion": (hit.similarity - lowest) / reach if reach > 0 else 1.0,
             })  # fmt: skip
         return {"hits": shown, "value": curve.value, "best": curve.value(curve.best)}
@@ -416,11 +423,13 @@ class ReadingPages:
         except TextNotStoredError:
             return None
 
-    def _beside_nearest(self, member: ServedMember) -> SideBySide | None:
-        """Return the texts of a document's nearest and of itself; None for copies."""
-        if member.is_copy or not member.nearest:
-            return None
-        texts = self._text(member.nearest), self._text(member.key)
-        if None in texts:
-            return None
-        return side_by_side(*texts, steps=self._index.params.normalisation)
+    def _with_texts(self, member: Member, label: str) -> Member:
+        """Return a member with its text: the oldest one's alone, another's beside its nearest."""
+        if member.is_copy:
+            return member
+        text = self._text(member.key)
+        near = self._text(member.nearest) if member.nearest and member.key != label else None
+        if None in (text, near):
+            return replace(member, text=None if text is None else unchanged_text(text))
+        sides = side_by_side(near, text, steps=self._index.params.normalisation)
+        return replace(member, sides=sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,33 @@ def test_a_search_marks_its_words_and_clusters_have_an_order(open_page: Open, re
     opened.require_quiet()
 
 
+def test_what_is_shown_has_an_address(open_page: Open, report: Path) -> None:
+    from playwright.sync_api import expect
+
+    opened = open_page(report)
+    page = opened.page
+    page.fill("#cluster-filter [name=text]", "100% of word7 & more")
+    expect(page.locator(".cluster:not([hidden])")).to_have_count(0)
+    page.fill("#cluster-filter [name=text]", "word")
+    page.select_option("#cluster-filter [name=sort]", "last")
+    expect(page).to_have_url(f"{report.as_uri()}#text=word&sort=last")
+    cluster = page.locator(".cluster:not([hidden])").first
+    cluster.locator("summary").first.click()
+    expect(page).to_have_url(re.compile("&open=[0-9]+$"))
+    page.reload()
+    assert page.input_value("#cluster-filter [name=text]") == "word"
+    assert page.input_value("#cluster-filter [name=sort]") == "last"
+    assert cluster.get_attribute("open") is not None
+    page.locator(".heat a").first.click()
+    night = page.input_value("#cluster-filter [name=night]")
+    shown = page.locator(".cluster:not([hidden])")
+    assert night and 0 < shown.count() < page.locator(".cluster").count()
+    assert shown.locator(f".squares b:nth-child({night})[class]").count() == shown.count()
+    page.go_back()
+    expect(page.locator("#cluster-filter [name=text]")).to_have_value("word")
+    opened.require_quiet()
+
+
 def test_a_stack_is_gone_through_by_keys_and_saved_as_labels(open_page: Open, report: Path) -> None:
     opened = open_page(report)
     page = opened.page
@@ -171,8 +199,10 @@ def test_texts_flow_until_their_lines_are_asked_for(open_page: Open, tmp_path: P
     page = open_page(tmp_path / "pair.html", width=390).page
     heights = "document.querySelector('.diff .sides:last-child').offsetHeight"
     before = page.evaluate(heights)
+    columns = page.locator(".diff .side:first-child")
+    assert not columns.first.is_visible()  # one column, with the changes in it
     page.click("text=Show the original line breaks")
-    assert page.inner_text("[data-breaks]") == "Let the text flow"
+    assert page.inner_text(".breaks") == "Let the text flow"
     assert page.evaluate(heights) != before
     assert page.locator(".side-names").inner_text().split() == [
         "only", "in", "a", "only", "in", "b",
@@ -182,6 +212,8 @@ def test_texts_flow_until_their_lines_are_asked_for(open_page: Open, tmp_path: P
 def test_it_says_the_same_without_scripts(open_page: Open, report: Path) -> None:
     opened = open_page(report, java_script_enabled=False)
     assert len(shown(opened, ".cluster")) > 5
+    opened.page.locator(".cluster summary").first.click()
+    assert shown(opened, ".member ins") and shown(opened, ".member del")
     assert not shown(opened, "#cluster-filter")
     opened.require_quiet()
 

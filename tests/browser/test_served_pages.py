@@ -60,7 +60,7 @@ def test_from_a_search_to_a_pair_by_keyboard(open_page: Open, served: str, scrip
     page.click("text=Similar documents")
     page.click("text=compare")
     assert page.inner_text("#verdict") == "Near-duplicates"
-    assert page.locator("del").inner_text() == "new"
+    assert page.locator("del").first.inner_text() == "new"
     page.click("nav >> text=Clusters")
     page.locator(".rows .under a").first.click()
     assert page.locator(".member").count() > 2

@@ -16,24 +16,27 @@ WORDS = st.lists(
 
 
 def show_texts(left: str, right: str) -> tuple[ShownText, ShownText]:
-    """Both texts of all rows, one after the other."""
+    """Both texts of all rows, one after the other, as two columns show them."""
     sides = text_markup.side_by_side(left, right, steps=NORMALISATION)
-    folds = [[Piece("fold", row.fold)] if row.fold else [] for row in sides.rows]
-    rows = list(zip(folds, sides.rows, strict=True))
-    return (
-        ShownText(
-            tuple(piece for fold, row in rows for piece in (*fold, *row.left)), sides.n_cut[0]
-        ),
-        ShownText(
-            tuple(
-                piece
-                for fold, row in rows
-                for piece in (*fold, *row.right)
-                if piece.kind not in ("del", "gap")
-            ),
-            sides.n_cut[1],
-        ),
-    )
+    texts = []
+    for own, others, n_cut in zip(
+        ("left", "right"),
+        (("right", "ins", "moved"), ("left", "del", "gap", "moved-from")),
+        sides.n_cut,
+        strict=True,
+    ):
+        pieces: list[Piece] = []
+        for row in sides.rows:
+            for piece in ([Piece("fold", row.fold)] if row.fold else []) + list(row.pieces):
+                if piece.kind in others:
+                    continue
+                kind = "same" if piece.kind in (own, "gap") else piece.kind
+                if pieces and pieces[-1].kind == kind == "same":
+                    pieces[-1] = Piece("same", pieces[-1].text + piece.text)
+                else:
+                    pieces.append(Piece(kind, piece.text, piece.line))
+        texts.append(ShownText(tuple(pieces), n_cut))
+    return texts[0], texts[1]
 
 
 def show_difference(left: str, right: str) -> ShownText:
@@ -87,11 +90,24 @@ def test_a_fold_counts_lines_where_there_are_some() -> None:
     left, right = "\n".join([*lines, "the OLD end"]), "\n".join([*lines, "the new end"])
     sides = text_markup.side_by_side(left, right, steps=NORMALISATION, keep_folds=True)
     assert [row.fold for row in sides.rows] == ["… 29 lines alike …", ""]
-    assert sides.has_breaks
-    (kept,) = sides.rows[0].left
+    (kept,) = sides.rows[0].pieces
+    assert text_markup.SOFT_BREAK in kept.text
     assert kept.text.split() == " ".join(lines).split()[: len(kept.text.split())]
     without = text_markup.side_by_side(left, right, steps=NORMALISATION)
-    assert without.rows[0].left == without.rows[0].right == ()
+    assert without.rows[0].pieces == ()
+
+
+def test_what_counts_as_equal_is_shown_as_either_text_has_it() -> None:
+    """Each word stands once, but where it is written differently, or another line ends."""
+    left = "Whoever takes the Ferry at night pays double, said the reeve,\nand the miller agreed."
+    right = "Whoever takes the ferry at night pays double; said the reeve, and the miller\nagreed."
+    (row,) = text_markup.side_by_side(left, right, steps=NORMALISATION).rows
+    assert [(piece.kind, piece.text) for piece in row.pieces] == [
+        ("same", "Whoever takes the "), ("left", "Ferry"), ("right", "ferry"),
+        ("same", " at night pays double"), ("left", ","), ("right", ";"),
+        ("same", " said the reeve, "), ("break-left", "\x85"), ("same", "and the miller "),
+        ("break-right", "\x85"), ("same", "agreed."),
+    ]  # fmt: skip
 
 
 SCANNED = """IN ALL CASES

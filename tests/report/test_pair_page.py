@@ -15,21 +15,22 @@ Make = Callable[..., Index]
 
 
 def texts_of(tree: Any) -> list[str]:
-    """The left and the right side, each with its folds; what is gone stands on both sides."""
-    sides = by_class(tree, "side")
-    folds = by_class(tree, "fold")
-    gone = {id(each) for side in sides for each in by_class(side, "gone")}
+    """The left and the right column, as the style shows them, and the folds."""
 
-    def text(element: Any) -> str:
-        return "" if id(element) in gone else element_text(element)
-
-    def element_text(element: Any) -> str:
+    def text(element: Any, others: set[str]) -> str:
+        names = {element.tag, *(element.get("class") or "").split()}
+        if names & others:
+            return ""
         parts = [element.text or ""]
         for child in element:
-            parts += [text(child), child.tail or ""]
+            parts += [text(child, others), child.tail or ""]
         return "".join(parts)
 
-    return ["".join(map(text, sides[side::2])) for side in (0, 1)] + list(map(text, folds))
+    columns = [
+        "".join(text(side, others) for side in by_class(tree, "side"))
+        for others in ({"ins", "b"}, {"del", "u", "i"})
+    ]
+    return columns + [text(fold, set()) for fold in by_class(tree, "fold")]
 
 
 @pytest.mark.fast

@@ -168,6 +168,16 @@ def test_a_diff_is_of_the_pair_whose_similarity_stands_above_it(
     assert named["slide-1"] == "slide-0" and named["slide-15"] == "slide-14"
 
 
+def test_a_text_beside_another_stands_once_in_the_page(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(50)]
+    with Index.create(tmp_path / "x.lshdb", threshold=0.5, k=1) as index:
+        index.add([("a", " ".join(words)), ("b", " ".join([*words[:20], "own", *words[21:]]))])
+        index.report(tmp_path / "report.html")
+    (_, member) = by_class(parse(tmp_path / "report.html"), "member")
+    diff = text_of(by_class(member, "diff")[0]).split()
+    assert diff == [*words[:21], "own", *words[21:]]
+
+
 def test_buckets_are_numbered_by_their_bands_from_0(families: Index, tmp_path: Path) -> None:
     families.report(tmp_path / "report.html")
     cards = by_class(parse(tmp_path / "report.html"), "bucket")
@@ -387,7 +397,7 @@ def test_the_first_line_and_each_member_say_what_dedup_decides(
     for card, cluster in zip(by_class(tree, "cluster"), clusters, strict=True):
         kept = ""
         shown = []
-        for line in by_class(card, "member-line")[1:]:
+        for line in by_class(card, "member-line"):
             key = by_class(line, "key")[0].text
             decision = decisions[key]
             assert [len(by_class(line, name)) for name in ("keep", "drop")] == [
@@ -440,11 +450,12 @@ def test_pairs_of_the_stack_are_drawn_over_the_range(tmp_path: Path) -> None:
 
 
 def test_many_adds_share_the_first_place_of_a_drawing() -> None:
-    from lshdb.report.repeats import Add, Nights
+    from lshdb.pages.cards import Nights
+    from lshdb.report.repeats import Add
 
     adds = [Add(f"n{n}", (n,), "", "", (), 1, 0, 0, 0, 0, 0, True) for n in range(1, 31)]
     nights = Nights(adds)
     assert nights.names == ["before", *(f"n{n}" for n in range(18, 31))]
     assert nights.counts([1, 17, 18, 30, 99]) == [2, 1, *[0] * 11, 1]
     assert nights.name_of(17) == "n17" and nights.name_of(99) == "batch 99"
-    assert Nights(adds[:3]).names == ["n1", "n2", "n3"] and Nights([]).groups == []
+    assert Nights(adds[:3]).names == ["n1", "n2", "n3"] and Nights([]).names == []

@@ -128,10 +128,9 @@ def test_clusters_in_pages_and_side_by_side(
     monkeypatch.setattr("lshdb.serve.reading_pages.MEMBERS", 3)
     largest = get(found[0])
     members = [text_of(next(one.iter("a"))) for one in by_class(largest, "member")]
-    assert members == list(expected[0].keys[:3])
-    assert len([one for one in links(largest) if one.startswith("/document?")]) == len(
-        expected[0].keys
-    )
+    assert len(members) == 3 and members[0] == expected[0].keys[0]
+    documents = [one for one in links(largest) if one.startswith("/document?")]
+    assert sorted(documents) == sorted(f"/document?key={quote(key)}" for key in expected[0].keys)
     get("/clusters?offset=-1", status=400)
 
 
@@ -217,6 +216,20 @@ def test_the_decision_of_a_cluster_is_that_of_dedup(nights: Index) -> None:
             )
 
 
+def test_a_hit_says_what_dedup_decides(nights: Index) -> None:
+    nights.add([("later", "n1a n1b n1c n1d n1e n1f n1g n1h n1i n1j n1k n1l Granted")])
+    dropped = {decision.key for decision in nights.dedup() if not decision.keep}
+    nights.add([("newest", "n1a n1b n1c n1d n1e n1f n1g n1h n1i n1j n1k n1l granted leave")])
+    tree = parse(ask(make_application(nights), "/similar?key=1-1").body.decode())
+    said = {}
+    for hit in by_class(tree, "hit"):
+        chips = [name for name in ("keep", "drop") if by_class(hit, name)]
+        said[text_of(by_class(hit, "key")[0])] = chips
+    assert said.pop("newest") == []  # stored clusters do not know it
+    assert len(said) == 3 and said.pop("1-0") == ["keep"]
+    assert said == {key: ["drop" if key in dropped else "keep"] for key in said}
+
+
 def test_clusters_are_those_of_the_last_commit(nights: Index) -> None:
     app = make_application(nights)
     assert "3 clusters of 9 documents" in ask(app, "/clusters").body.decode()
@@ -255,6 +268,35 @@ def test_buckets_in_pages_show_each_set_of_texts_once(
     assert sizes == sorted(sizes, reverse=True) and len(texts) == len(sizes) > 4
     assert "No bucket is here" in text_of(by_id(get("/buckets?offset=2000"), "main"))
     get("/buckets?offset=2001", status=400)
+
+
+def test_buckets_are_sorted_and_filtered(
+    get: Get, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.serve.bucket_lists.BUCKETS", 500)
+
+    def listed(query: str, status: int = 200) -> list[tuple[int, int]]:
+        rows = by_class(get(f"/buckets?{query}", status=status), "line")
+        return [
+            (int(text_of(by_class(row, "right")[0]).split()[1]),
+             int(text_of(by_class(row, "big")[0]).split()[0])) for row in rows
+        ]  # fmt: skip
+
+    rows = listed("")
+    assert [size for _, size in listed("sort=-size")] == sorted(size for _, size in rows)
+    assert listed("sort=band") == sorted(rows, key=lambda row: row[0])
+    assert {band for band, _ in rows} != {rows[0][0]}
+    assert listed(f"band={rows[0][0]}") == [row for row in rows if row[0] == rows[0][0]]
+    least = rows[0][1]
+    assert listed(f"size={least}") == [row for row in rows if row[1] >= least] != rows
+    assert 0 < len(listed("q=old")) == len(listed("q=council+closed+the")) < len(rows)
+    assert listed("q=no+such+words") == []
+    page = get(f"/buckets?sort=band&size={least}")
+    assert by_id(page, "main").findall(".//option[@selected]")[0].get("value") == "band"
+    for wrong in ("sort=up", "band=999", "band=x", "size=1"):
+        assert wrong.partition("=")[0] in text_of(
+            by_id(get(f"/buckets?{wrong}", status=400), "main")
+        )
 
 
 @pytest.mark.parametrize(

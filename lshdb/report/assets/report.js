@@ -18,23 +18,27 @@
     if (!texts.has(cluster)) texts.set(cluster, cluster.textContent.toLowerCase());
     return texts.get(cluster);
   };
+  const isOfNight = (cluster, night) => {
+    const square = cluster.querySelectorAll(".squares b")[night - 1];
+    return square && square.className;
+  };
   const within = (cluster, asked) => {
     const { size, low, high, first, last } = cluster.dataset;
     if (asked.size && Number(size) < Number(asked.size)) return false;
-    if (asked.low && (high === "" || Number(high) < Number(asked.low))) return false;
-    if (asked.high && (low === "" || Number(low) > Number(asked.high))) return false;
+    if (asked.low && !(Number(high) >= Number(asked.low))) return false;
+    if (asked.high && !(Number(low) <= Number(asked.high))) return false;
     if (asked.first && last < asked.first) return false;
     if (asked.last && first > asked.last) return false;
     if (asked.source) {
       const sources = JSON.parse(cluster.dataset.sources);
       if (!sources.some((each) => each.toLowerCase().includes(asked.source))) return false;
     }
+    if (![asked.night, asked.with].every((night) => !night || isOfNight(cluster, night))) return false;
     return !asked.text || textOf(cluster).includes(asked.text);
   };
   const orders = {
-    size: null,
-    near: (a, b) => b.dataset.high - a.dataset.high,
-    far: (a, b) => a.dataset.low - b.dataset.low,
+    near: (a, b) => (b.dataset.high || 0) - (a.dataset.high || 0),
+    far: (a, b) => (a.dataset.low || 0) - (b.dataset.low || 0),
     last: (a, b) => (a.dataset.last < b.dataset.last ? 1 : a.dataset.last > b.dataset.last ? -1 : 0),
   };
 
@@ -54,10 +58,15 @@
     }
     return ranges;
   };
+  const ownWords = (text) => {
+    const copy = text.cloneNode(true);
+    for (const each of copy.querySelectorAll("del, i, u, .side-names, .two .side:first-child")) each.remove();
+    return copy.textContent.replace(/\s+/g, " ");
+  };
   const passage = (cluster) => {
     for (const member of cluster.querySelectorAll(".member")) {
       const text = member.querySelector(".text");
-      const words = text ? text.textContent.replace(/\s+/g, " ") : "";
+      const words = text ? ownWords(text) : "";
       const at = words.toLowerCase().indexOf(word);
       if (at >= 0) {
         const start = words.lastIndexOf(" ", Math.max(0, at - AROUND)) + 1;
@@ -69,14 +78,11 @@
   const mark = (shown) => {
     const ranges = [];
     for (const cluster of shown) {
-      const hit = cluster.querySelector(".hit");
-      hit.hidden = true;
+      cluster.querySelector(".hit")?.remove();
       if (!word) continue;
       const summary = cluster.querySelector("summary");
-      if (!rangesIn(summary).length) {
-        hit.textContent = passage(cluster);
-        hit.hidden = !hit.textContent;
-      }
+      const words = rangesIn(summary).length ? "" : passage(cluster);
+      if (words) summary.querySelector(".lead").after(make("span", "hit", words));
       ranges.push(...rangesIn(cluster));
     }
     if (window.CSS && CSS.highlights) CSS.highlights.set("search", new Highlight(...ranges));
@@ -106,45 +112,86 @@
     matches = clusters.filter((each) => within(each, asked));
     if (order) matches.sort(order);
     list.append(...(order ? matches : clusters));
-    const n = ["size", "source", "low", "high", "first", "last"].filter((name) => asked[name]).length;
-    form.querySelector(".button > summary").textContent = n ? `Filters: ${n}` : "Filters";
+    const n = Object.entries(asked).filter(([name, value]) => value && name !== "text" && name !== "sort").length;
+    form.querySelector(".button > summary").textContent = `Filters: ${n || "none"}`;
     page = 0;
     draw();
   };
 
-  if (form && clusters.length) {
-    form.hidden = false;
-    let waiting;
-    form.addEventListener("input", () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(filter, 150);
-    });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      filter();
-    });
-    form.addEventListener("reset", () => setTimeout(filter));
-    filter();
-  }
-  if (pages) {
-    pages.addEventListener("click", (event) => {
-      const step = Number(event.target.dataset.step || 0);
-      if (!step) return;
-      page += step;
-      draw();
-      form.scrollIntoView({ block: "start" });
-    });
-  }
-  const reveal = () => {
-    const cluster = document.getElementById(location.hash.slice(1));
-    const place = cluster ? matches.indexOf(cluster) : -1;
+  // What is shown has an address: the fields of the form, the page, and the cluster that is open.
+  let opened = "";
+  const keepAddress = () => {
+    const values = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value) values.set(name, value);
+    if (page) values.set("page", page + 1);
+    if (opened) values.set("open", opened);
+    history.replaceState(null, "", `${location.href.split("#")[0]}#${values}`);
+  };
+  const reveal = (cluster) => {
+    const place = matches.indexOf(cluster);
     if (place < 0) return;
     page = Math.floor(place / PAGE);
     draw();
     cluster.scrollIntoView();
   };
-  addEventListener("hashchange", reveal);
-  reveal();
+  const followAddress = () => {
+    if (!location.hash.includes("=")) return reveal(document.getElementById(location.hash.slice(1)));
+    const values = new URLSearchParams(location.hash.slice(1));
+    for (const each of form.elements) if (each.name) each.value = values.get(each.name) || "";
+    filter();
+    page = Math.min(Math.max(0, values.get("page") - 1 || 0), Math.max(0, Math.ceil(matches.length / PAGE) - 1));
+    draw();
+    form.scrollIntoView();
+    const cluster = document.getElementById(`cluster-${values.get("open")}`);
+    if (!cluster) return;
+    cluster.open = true;
+    reveal(cluster);
+  };
+  if (form && clusters.length) {
+    form.hidden = false;
+    let waiting;
+    form.addEventListener("input", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => {
+        filter();
+        keepAddress();
+      }, 150);
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      filter();
+      keepAddress();
+    });
+    form.addEventListener("reset", () =>
+      setTimeout(() => {
+        filter();
+        keepAddress();
+      }),
+    );
+    pages.addEventListener("click", (event) => {
+      const step = Number(event.target.dataset.step || 0);
+      if (!step) return;
+      page += step;
+      draw();
+      keepAddress();
+      form.scrollIntoView({ block: "start" });
+    });
+    list.addEventListener(
+      "toggle",
+      ({ target }) => {
+        if (!target.matches(".cluster")) return;
+        const number = target.id.slice("cluster-".length);
+        if (target.open) opened = number;
+        else if (opened === number) opened = "";
+        else return;
+        keepAddress();
+      },
+      true,
+    );
+    filter();
+    addEventListener("hashchange", followAddress);
+    followAddress();
+  }
 
   // Long texts end at a line, with a button for the rest.
   for (const each of document.querySelectorAll(".clamp")) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from lshdb.storage.tables.records import time_of_document
 
 __all__ = [
+    "BUCKETS_OF_KEY",
     "BUCKET_KEYS",
     "CLUSTERS_RANKED",
     "CLUSTER_EDGES",
@@ -79,6 +80,7 @@ BUCKET_KEYS = (
     "SELECT key FROM document_bucket WHERE band = :band AND bucket = :bucket "
     "ORDER BY doc_id LIMIT :most"
 )
+BUCKETS_OF_KEY = "SELECT band, bucket FROM document_bucket WHERE key = :key"
 SIGNATURE_KEY = (
     "SELECT key FROM document WHERE signature_id = :signature_id ORDER BY doc_id LIMIT 1"
 )
