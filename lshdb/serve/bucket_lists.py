@@ -95,15 +95,15 @@ class BucketPage(ListPage):
     n_shared, n_listed : int
         Buckets with several signatures, and those that pages list.
     rows : list of BucketRow
-    most_pairs : int
-        Candidate pairs in the largest bucket.
+    largest : int
+        Signatures in the largest bucket; 0 without one.
     """
 
     ranges: list[tuple[str, int, int]]
     n_shared: int
     n_listed: int
     rows: list[BucketRow]
-    most_pairs: int
+    largest: int
 
 
 class BucketLists:
@@ -134,12 +134,12 @@ class BucketLists:
         if sort != "size":
             buckets.sort(key=lambda bucket: bucket[2] if sort == "-size" else bucket[0])
         rows, end = self._rows(buckets, offset, words)
-        largest = ranked.largest[0][2] if ranked.largest else 0
         return BucketPage(
             path="/buckets", step=BUCKETS, total=len(buckets), offset=offset, end=end,
             filters={name: values[name] for name in _FILTERS if values.get(name)}, sort=sort,
             words=words, ranges=ranked.ranges, n_shared=ranked.n_shared,
-            n_listed=len(ranked.largest), rows=rows, most_pairs=largest * (largest - 1) // 2,
+            n_listed=len(ranked.largest), rows=rows,
+            largest=ranked.largest[0][2] if ranked.largest else 0,
         )  # fmt: skip
 
     def _rows(self, buckets: list[_Bucket], offset: int, words: str) -> tuple[list[BucketRow], int]:

@@ -236,7 +236,8 @@ class ReadingPages:
             params = self._index.params
             return self._page(
                 "/clusters", "served_cluster.html", crumb=card.label, card=card,
-                heading=f"{card.lead} …" if card.lead else "", listed=members[MEMBERS:],
+                heading=f"{first_words(card.lead, LEAD // 2)} …" if card.lead else "",
+                listed=members[MEMBERS:],
                 compared=[self._with_texts(member, card.label) for member in members[:MEMBERS]],
                 word="distance" if params.kind.is_distance else "similarity",
                 has_texts=params.keeps_texts,
@@ -276,7 +277,8 @@ class ReadingPages:
             return self._page(
                 "/buckets", "buckets.html", crumb=BUCKET_SORTS[page.sort], listed=page,
                 sorts=BUCKET_SORTS, bands=self._index.params.bands, ranked=RANKED,
-                heading=f"{page.n_shared:,} {word} more than one text",
+                heading=f"{page.n_shared:,} {word} more than one text"
+                + (f"; the largest holds {page.largest:,}" if page.largest else ""),
             )  # fmt: skip
 
         return await self._workers.ask(question)

@@ -267,6 +267,18 @@
       const answer = answers.get(place);
       each.setAttribute("class", `dot ${answer === "" ? "skipped" : answer || ""} ${place === now ? "now" : ""}`);
     });
+    const dot = dots[now];
+    const flag = document.getElementById("this-pair");
+    flag.toggleAttribute("hidden", !dot?.hasAttribute("cx"));
+    if (dot?.hasAttribute("cx")) {
+      const [line, text] = flag.children;
+      const place = dot.getAttribute("cx");
+      line.setAttribute("x1", place);
+      line.setAttribute("x2", place);
+      text.setAttribute("x", place);
+      text.setAttribute("text-anchor", parseFloat(place) > 85 ? "end" : parseFloat(place) < 15 ? "start" : "middle");
+      text.textContent = `this pair ${pairs[now].querySelector(".pair-head b").textContent}`;
+    }
     document.getElementById("stack-place").textContent =
       now < pairs.length
         ? `Pair ${now + 1} of ${pairs.length}; ${same} the same, ${different} different, ${skipped} skipped`
