@@ -420,7 +420,11 @@ def _open_arrow(table: Any) -> _ColumnTable | None:
     if isinstance(table, arrow.ChunkedArray | arrow.Array):
         return _open_column(arrow, table)
     if hasattr(table, "to_table"):
-        return _ArrowTable(table.to_table(), importlib.import_module("pyarrow.dataset").dataset)
+        make = importlib.import_module("pyarrow.dataset").dataset
+        is_scanner = _is_a(table, "Scanner")
+        return _ArrowTable(
+            table.to_table(), lambda rows: make(rows).scanner() if is_scanner else make(rows)
+        )
     return None
 
 
@@ -466,11 +470,25 @@ def _open_polars(table: Any) -> _ColumnTable | None:
 def _open_dataset(table: Any) -> _ColumnTable | None:
     if _is_a(table, "Dataset"):
         return _DatasetTable(table)
-    if _is_a(table, "DatasetDict") and table:
-        return (
-            _SplitTable(table) if all(_is_a(part, "Dataset") for part in table.values()) else None
-        )
+    if _is_a(table, "Column") and _is_a(table.source, "Dataset"):
+        name = table.column_name
+        chosen = table.source.select_columns([name])
+        return _DatasetTable(chosen, lambda rows: rows[name], only=name)
+    if _is_a(table, "DatasetDict") and all(_is_a(part, "Dataset") for part in table.values()):
+        return _SplitTable(table) if table else None
     return None
+
+
+def _open_ibis(table: Any) -> _ColumnTable | None:
+    make = importlib.import_module("ibis").memtable
+    if _is_a(table, "Table"):
+        return _ArrowTable(table.to_pyarrow(), make)
+    if not _is_a(table, "Column"):
+        return None
+    name = table.get_name()
+    return _ArrowTable(
+        table.as_table().to_pyarrow(), lambda rows: make(rows)[name], make, only=name
+    )
 
 
 _KINDS: dict[str, Callable[[Any], _ColumnTable | None]] = {
@@ -478,7 +496,10 @@ _KINDS: dict[str, Callable[[Any], _ColumnTable | None]] = {
     "pandas": _open_pandas,
     "polars": _open_polars,
     "datasets": _open_dataset,
+    "ibis": _open_ibis,
 }
+_STREAMS = (None, "ibis")
+"""Packages whose tables are made as they are read, and have no length; all that are not known."""
 _PROTOCOLS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 
 
@@ -503,16 +524,23 @@ def is_table(value: object) -> bool:
 
 def row_count(table: Any) -> int | None:
     """Return the number of rows of a table of columns, if that takes no time."""
-    if _package(table) is None or not isinstance(table, Sized):
+    if _package(table) in _STREAMS or not isinstance(table, Sized):
         return None
     return sum(map(len, table.values())) if isinstance(table, dict) else len(table)
 
 
 class Columns(NamedTuple):
-    """The columns of a table, and a function that reads some: schema and record batches."""
+    """The columns of a table, and a function that reads some: schema and record batches.
+
+    Attributes
+    ----------
+    only : str or None
+        As of :class:`MemoryTable`.
+    """
 
     names: Sequence[str]
     read: Callable[[list[str]], _Batches]
+    only: str | None = None
 
 
 def columns_of(table: Any) -> Columns:
@@ -534,18 +562,16 @@ def columns_of(table: Any) -> Columns:
             return scanner.projected_schema, scanner.to_batches()
 
         return Columns(table.schema.names, scan)
-    is_stream = package is None and _hands_over(table, "__arrow_c_stream__")
+    is_stream = package in _STREAMS and _hands_over(table, "__arrow_c_stream__")
     if is_stream or isinstance(table, arrow.RecordBatchReader):
         with contextlib.suppress(arrow.ArrowException, TypeError, ValueError):  # of one column
             reader = arrow.RecordBatchReader.from_stream(table)
             return Columns(reader.schema.names, lambda _: (reader.schema, reader))
-    if package == "datasets" and not isinstance(table, dict):
-        opened: _ColumnTable | None = _DatasetTable(table)
-    else:
-        opened = open_columns(table)
+    is_iterable = package == "datasets" and _is_a(table, "IterableDataset")
+    opened = _DatasetTable(table) if is_iterable else open_columns(table)
     if opened is None:
         raise no_table(table)
-    return Columns(opened.names, opened.read)
+    return Columns(opened.names, opened.read, opened.only)
 
 
 def open_columns(table: Any) -> _ColumnTable | None:
@@ -577,21 +603,22 @@ def _from_arrow(table: Any) -> Back:
     package = type(table).__module__.partition(".")[0].lstrip("_")
     if package == "duckdb":
         return importlib.import_module("duckdb").from_arrow  # type: ignore[no-any-return]
-    if package == "ibis":
-        return importlib.import_module("ibis").memtable  # type: ignore[no-any-return]
     return getattr(type(table), "from_arrow", same)
 
 
 def no_table(table: Any) -> ParameterError:
     """Return the error for what is no table."""
     name = type(table).__name__
+    is_rows = isinstance(table, Iterable) and not isinstance(table, str | bytes)
     return ParameterError(
         f"the table is of type {name}; expected a table of pyarrow, pandas, polars, datasets, "
         "DuckDB or another that hands over Arrow data, or texts or dicts in a list",
-        hint=_ADVICE.get(name, "files are deduplicated by lshdb dedup FILES --output DIR"),
+        hint=_ADVICE.get(name, _ROWS_ADVICE if is_rows else _FILES_ADVICE),
     )
 
 
+_ROWS_ADVICE = "put its rows into a list"
+_FILES_ADVICE = "files are deduplicated by lshdb dedup FILES --output DIR"
 _ADVICE = {
     "IterableDataset": "load it without streaming=True",
     "IterableDatasetDict": "load it without streaming=True",

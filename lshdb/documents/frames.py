@@ -11,7 +11,7 @@ from 1, as their lines.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +70,9 @@ def table_documents(table: Any, fields: Fields, *, source: str, limit: int) -> I
     try:
         opened = columns_of(table)
         names = list(opened.names)
-        if fields.row_keys and not fields.text and len(names) == 1:
-            fields = replace(fields, text=(names[0],))  # the only column is the text
+        only = opened.only or (names[0] if fields.row_keys and len(names) == 1 else None)
+        if only is not None and not fields.text:
+            fields = replace(fields, text=(only,))
         missing = [*absent(fields, names), *(name for name in fields.keep if name not in names)]
         if missing:
             raise ParameterError(
@@ -148,12 +149,13 @@ def given_rows(
             is_at_hand=is_sized, n_documents=len(documents) if is_sized else None,
         )  # fmt: skip
     named = [name for name, value in names.items() if value]
-    is_empty = first is None and isinstance(documents, list | tuple)
+    is_empty = isinstance(documents, Sized) and len(documents) == 0
     if (named or key != default_key) and not is_empty:
         raise ParameterError(
             f"{(named or ['key'])[0]} names a column of a table, but the documents are of type "
             f"{type(documents).__name__}",
-            hint="give a table of pyarrow, pandas, polars or datasets, or dicts, or leave it out",
+            hint="give a table of pyarrow, pandas, polars or datasets, dicts or texts in a list, "
+            "or leave it out",
         )
     return documents
 
@@ -161,12 +163,13 @@ def given_rows(
 def _with_first(documents: Any) -> tuple[Any, Any]:
     """Return the same documents, and the first of them; None if nobody can look.
 
-    Of texts that are missing, the first one that is not decides.
+    Of texts that are missing, the first one that is not decides; it is empty if all are.
     """
     if is_array(documents):
         documents = documents.tolist()
-    if isinstance(documents, list | tuple):
-        return documents, next(itertools.filterfalse(is_missing, documents), None)
+    if isinstance(documents, Sequence | ValuesView) and not isinstance(documents, str | bytes):
+        of_missing = "" if documents else None
+        return documents, next(itertools.filterfalse(is_missing, documents), of_missing)
     if isinstance(documents, Iterator) and not isinstance(documents, DocumentStream):
         taken: list[Any] = []
         for first in documents:

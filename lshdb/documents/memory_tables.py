@@ -6,7 +6,7 @@ the same table with more columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -131,7 +131,7 @@ def _open_rows(rows: Any) -> MemoryTable | None:
         return _open_list(rows.tolist(), lambda kept: _array_of(kept, rows.dtype), may_lack=True)
     if isinstance(rows, tuple):
         return _open_list(list(rows), tuple, tuple)
-    if isinstance(rows, list | Iterator):
+    if isinstance(rows, Sequence | ValuesView | Iterator) and not isinstance(rows, str | bytes):
         return _open_list(list(rows))
     return None
 

@@ -239,6 +239,11 @@ COLUMNS: dict[str, Callable[[], Any]] = {
     "dictionary": lambda: arrow.array(TEXTS).dictionary_encode(),
     "pandas series": lambda: pandas.Series(TEXTS, name="body", index=[0] * 20),
     "polars series": lambda: polars(TABLE)["text"].alias("body"),
+    "pandas series with keys": lambda: TABLE.to_pandas().set_index("id")["text"].rename("body"),
+    "column of a dataset": lambda: pytest.importorskip("datasets").Dataset(TABLE)["text"],
+    "column of ibis": lambda: ibis_table(TABLE).text,
+    "column of a stream": lambda: Stream(TABLE.column("text")),
+    "values of a dict": lambda: dict(enumerate(TEXTS)).values(),
 }
 
 
@@ -246,6 +251,14 @@ COLUMNS: dict[str, Callable[[], Any]] = {
 def test_texts_alone_are_numbered(kind: str, index: Index) -> None:
     result = index.add(COLUMNS[kind](), key=None, source="news")
     assert result.added == 20 and documents(index)["news:7"] == TEXTS[7]
+
+
+def test_texts_that_are_missing_cost_their_row(index: Index) -> None:
+    for texts in ([None, "one text"], np.array([float("nan"), "one text"], object)):
+        result = index.add(texts, key=None)
+        assert [(one.source, one.reason) for one in result.rejections] == [
+            ("row 0", "the body is null")
+        ]
 
 
 def test_advice_takes_the_same(index: Index) -> None:

@@ -251,6 +251,9 @@ COLUMNS: dict[str, Any] = {
     ),
     "pandas strings": lambda texts: importlib.import_module("pandas").Series(texts, dtype="string"),
     "polars": lambda texts: importlib.import_module("polars").Series("body", texts),
+    "datasets": lambda texts: pytest.importorskip("datasets").Dataset(
+        pa.table({"body": pa.array(texts, pa.string())})
+    )["body"],
 }
 
 
