@@ -69,7 +69,8 @@ def read_labels(path: str | os.PathLike[str]) -> list[Label]:
         ) from error
     except OSError as error:
         raise InputError(
-            f"cannot read the labels of {os.fspath(path)}: {error.strerror}"
+            f"cannot read the labels of {os.fspath(path)}: {error.strerror}",
+            hint="check the path and its permissions",
         ) from error
     return labels
 

@@ -111,6 +111,7 @@ class Command(click.Command):
                 words = [os.path.join(".", index) if index.startswith("-") else index, *words]
                 values, extra, order = parse([words[0], *args])
         _refuse_repeated(ctx, order)
+        _refuse_unusable(ctx, values)
         if values.pop("as_json", False) is True:
             if values.get("output_format", "jsonl") != "jsonl":
                 raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
@@ -119,6 +120,31 @@ class Command(click.Command):
         if self.name not in ("dedup", "copy", "reindex", "pairs", "clusters"):  # they say more
             _refuse_index_later(ctx, words)
         return values, extra, order
+
+
+_TEXTS = ("text", "key", "key1", "key2")
+
+
+def _refuse_unusable(ctx: click.Context, values: dict[str, Any]) -> None:
+    """Raise UsageError for an index without a name, and for texts that are not UTF-8."""
+    for param in ctx.command.params:
+        value = values.get(str(param.name))
+        if isinstance(param, IndexArgument) and value in ("", ("",)):
+            raise click.UsageError("the index has no name; is a variable of the shell empty?", ctx)
+        if param.name in _TEXTS and isinstance(value, str) and not _is_utf8(value):
+            is_option = isinstance(param, click.Option)
+            name = (
+                max(param.opts, key=len)
+                if is_option
+                else f"the argument {str(param.metavar).strip('[]')}"
+            )
+            raise click.UsageError(
+                f"{name} is not valid UTF-8; is the terminal set to another encoding?", ctx
+            )
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class Argument(click.Argument):

@@ -58,6 +58,8 @@ def advice_for(paths: Iterable[str]) -> str:
     """Return what to check if no document of some files was accepted."""
     if all(os.path.isfile(path) and not os.path.getsize(path) for path in paths):
         return "the input is empty: check the program that wrote it"
+    if not all(path.isprintable() for path in paths):  # bytes that are not UTF-8 are surrogates
+        return "documents are named after their files: give the files names of letters in UTF-8"
     return (
         "check the input and the options for reading it: --key-field, --text-field and --row-keys "
         "for records (lshdb guide input)"

@@ -101,6 +101,7 @@ _MEANT = {
     "search": "query", "find": "query", "lookup": "query", "similar": "query",
     "delete": "remove", "rm": "remove", "del": "remove", "drop": "remove",
     "get": "show", "view": "show", "cat": "show", "keys": "sql",
+    "passages": "add --passages, then pairs --by document",
     "list": "pairs, clusters or batches", "ls": "pairs, clusters or batches",
     "duplicates": "pairs", "dups": "pairs", "dupes": "pairs", "near-duplicates": "pairs",
     "groups": "clusters", "uniq": "dedup", "unique": "dedup", "nn": "neighbors",

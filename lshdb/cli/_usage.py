@@ -31,8 +31,10 @@ def parameter_message(error: ParameterError) -> tuple[str, str]:
         return message, hint
     command = ctx.command.get_command(ctx, name)
     for param in [] if command is None else command.params:
-        if isinstance(param, click.Option) and message.startswith(f"{param.name} is "):
-            message = f"{max(param.opts, key=len)}{message.removeprefix(str(param.name))}"
+        if message.startswith(f"{param.name} is "):
+            is_option = isinstance(param, click.Option)
+            typed = max(param.opts, key=len) if is_option else param.human_readable_name
+            message = f"{typed}{message.removeprefix(str(param.name))}"
             break
     return message, hint or f"see {ctx.command_path} {name} --help"
 
@@ -122,7 +124,8 @@ def _wrong_value(param: click.Parameter, message: str) -> str | None:
         return None
     whole = "whole " if isinstance(kind, click.types.IntParamType) else ""
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
-    expected = f"a {whole}number" + ("" if least is None else f" from {least} on")
+    unit = " of MiB" if param.metavar == "MIB" else ""
+    expected = f"a {whole}number{unit}" + ("" if least is None else f" from {least} on")
     if most is not None:
         expected = f"a {whole}number from {least} to {most}"
     if refused:

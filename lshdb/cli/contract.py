@@ -11,7 +11,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Linkage
-from lshdb.cli._command import complete_files, option
+from lshdb.cli._command import Argument, complete_files, option
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -36,7 +36,13 @@ COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
     short="repeat drop-loops mapping linkage threshold max-bucket no-update json output",
 )
 @index_argument
-@click.argument("edges", metavar="EDGES", shell_complete=complete_files)
+@click.argument(
+    "edges",
+    metavar="EDGES",
+    cls=Argument,
+    shell_complete=complete_files,
+    missing="a file of links: source, target and perhaps a count, separated by tabs",
+)
 @option(
     "--repeat",
     is_flag=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import Argument, complete_folders
 from lshdb.cli._creation_options import database_options
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument
@@ -17,7 +17,13 @@ __all__ = ["command"]
 
 @click.command("copy", cls=Command)
 @index_argument
-@click.argument("path", metavar="DEST", shell_complete=complete_folders)
+@click.argument(
+    "path",
+    metavar="DEST",
+    cls=Argument,
+    missing="the folder of the new index",
+    shell_complete=complete_folders,
+)
 @database_options
 def command(index_path: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Copy INDEX, as of its last commit, to DEST, a new or empty folder.

@@ -11,7 +11,7 @@ import click
 
 from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
-from lshdb.cli._command import option
+from lshdb.cli._command import Argument, option
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._keys import document_key
 from lshdb.cli._options import (
@@ -41,7 +41,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
 
 @click.command("explain", cls=Command)
 @index_argument
-@click.argument("key1", metavar="KEY1")
+@click.argument("key1", metavar="KEY1", cls=Argument, missing="the key of a document")
 @click.argument("key2", metavar="[KEY2]", required=False)
 @option("--text", metavar="TEXT", help="Compare with this text instead of a second document.")
 @vector_option("Compare with this vector")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import Argument, complete_folders
 from lshdb.cli._creation_options import database_options
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command
@@ -16,8 +16,20 @@ __all__ = ["command"]
 
 
 @click.command("import", cls=Command)
-@click.argument("folder", metavar="DIR", shell_complete=complete_folders)
-@click.argument("path", metavar="INDEX", shell_complete=complete_folders)
+@click.argument(
+    "folder",
+    metavar="DIR",
+    cls=Argument,
+    missing="the folder that lshdb export wrote",
+    shell_complete=complete_folders,
+)
+@click.argument(
+    "path",
+    metavar="INDEX",
+    cls=Argument,
+    missing="the folder of the new index",
+    shell_complete=complete_folders,
+)
 @database_options
 def command(folder: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Make INDEX, a new or empty folder, from the files that lshdb export wrote to DIR.

@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Verify
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import Argument, complete_folders
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, listing_options, search_options
 from lshdb.cli._output import print_listing
@@ -19,8 +19,20 @@ __all__ = ["command"]
 
 
 @click.command("join", cls=Command)
-@click.argument("path_a", metavar="INDEX_A", shell_complete=complete_folders)
-@click.argument("path_b", metavar="INDEX_B", shell_complete=complete_folders)
+@click.argument(
+    "path_a",
+    metavar="INDEX_A",
+    cls=Argument,
+    missing="the folder of an index",
+    shell_complete=complete_folders,
+)
+@click.argument(
+    "path_b",
+    metavar="INDEX_B",
+    cls=Argument,
+    missing="the folder of the other index",
+    shell_complete=complete_folders,
+)
 @search_options
 @listing_options
 def command(

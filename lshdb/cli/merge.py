@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import OnConflict
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import Argument, complete_folders
 from lshdb.cli._documents_in import committing, summary
 from lshdb.cli._options import Command, conflict_option, lock_option
 from lshdb.cli._output import note
@@ -17,9 +17,21 @@ __all__ = ["command"]
 
 
 @click.command("merge", cls=Command)
-@click.argument("index_path", metavar="INTO", shell_complete=complete_folders)
 @click.argument(
-    "paths", metavar="FROM...", nargs=-1, required=True, shell_complete=complete_folders
+    "index_path",
+    metavar="INTO",
+    cls=Argument,
+    missing="the index that gets the documents",
+    shell_complete=complete_folders,
+)
+@click.argument(
+    "paths",
+    metavar="FROM...",
+    nargs=-1,
+    required=True,
+    cls=Argument,
+    missing="the indexes whose documents are copied",
+    shell_complete=complete_folders,
 )
 @conflict_option()
 @lock_option

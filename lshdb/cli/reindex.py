@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._command import complete_folders
+from lshdb.cli._command import Argument, complete_folders
 from lshdb.cli._creation_options import creation_options_as_before, given_parameters
 from lshdb.cli._documents_in import summary
 from lshdb.cli._long_work import TaskProgress
@@ -24,7 +24,13 @@ __all__ = ["command"]
     short="threshold recall metric unit k num-perm stop-words passages database workers",
 )
 @index_argument
-@click.argument("path", metavar="NEW", shell_complete=complete_folders)
+@click.argument(
+    "path",
+    metavar="NEW",
+    cls=Argument,
+    missing="the folder of the new index",
+    shell_complete=complete_folders,
+)
 @workers_option
 @creation_options_as_before
 def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, ShownDocument
+from lshdb.cli._command import Argument
 from lshdb.cli._keys import document_key
 from lshdb.cli._options import Command, index_argument, record_options
 from lshdb.cli._output import print_record
@@ -19,7 +20,7 @@ _NUMBERS_SHOWN = 100
 
 @click.command("show", cls=Command)
 @index_argument
-@click.argument("key", metavar="KEY")
+@click.argument("key", metavar="KEY", cls=Argument, missing="the key of a document")
 @record_options
 def command(index_path: str, key: str, *, output_format: str | None) -> None:
     """Show the document KEY of INDEX, with its text or vector and its exact copies.

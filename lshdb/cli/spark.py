@@ -10,7 +10,7 @@ import click
 from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
 from lshdb.cli._cells import harmless
-from lshdb.cli._command import option, options
+from lshdb.cli._command import Argument, option, options
 from lshdb.cli._completion import complete_keep
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_short, summary
@@ -73,7 +73,13 @@ FOLDER_FORMATS = ("parquet", "csv", "jsonl")
     cls=Command,
     short="index master conf key-field text-field threshold recall keep only since night output",
 )
-@click.argument("question", metavar="QUESTION", type=click.Choice(QUESTIONS))
+@click.argument(
+    "question",
+    metavar="QUESTION",
+    type=click.Choice(QUESTIONS),
+    cls=Argument,
+    missing=f"one of {', '.join(QUESTIONS)}",
+)
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
 @option(
     "--index",

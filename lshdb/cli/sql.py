@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._command import option
+from lshdb.cli._command import Argument, option
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, seconds
 from lshdb.cli._output import Column, print_listing, working
@@ -15,7 +15,7 @@ __all__ = ["command"]
 
 @click.command("sql", cls=Command)
 @index_argument
-@click.argument("statement", metavar="SELECT")
+@click.argument("statement", metavar="SELECT", cls=Argument, missing="one statement, in quotes")
 @option(
     "--timeout",
     type=seconds,

@@ -87,6 +87,12 @@ def describe(path: Path) -> dict[str, Any]:
         return {"bytes": file.tell(), "blake2b": digest.hexdigest()}
 
 
+def _advice(folder: Path) -> str:
+    if (folder / "index.toml").exists():
+        return f"it is an index: lshdb copy {folder} NEW copies it"
+    return "name a directory that lshdb export wrote"
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read ``index.json``.
 
@@ -106,7 +112,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise InputError(
             f"there is no export at {folder}: {path}: {error.strerror}",
-            hint=system_hint(error) or "name a directory that lshdb export wrote",
+            hint=system_hint(error) or _advice(folder),
         ) from error
     except ValueError as error:
         raise _damage(path, f"is not JSON: {error}") from error

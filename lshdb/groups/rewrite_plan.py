@@ -21,7 +21,7 @@ from lshdb.documents.io.source import STDIN, InputFile
 from lshdb.documents.io.sources import find_sources
 from lshdb.documents.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
 from lshdb.errors import InputError, LshdbError, ParameterError
-from lshdb.files.whole_files import STDOUT, check_target
+from lshdb.files.whole_files import STDOUT, check_target, require_folder_of
 
 __all__ = ["field_names", "find_files", "lacks_field", "plan_outputs"]
 
@@ -201,8 +201,21 @@ def plan_outputs(
     _refuse_inputs(plan)
     for _, target in [*plan, *descriptions]:
         if target != STDOUT:
+            folder = os.path.dirname(os.path.abspath(target))
+            _refuse_index(folder, target)
+            if os.path.isdir(folder):
+                require_folder_of(target)
             check_target(target, overwrite=overwrite)
     return plan, descriptions, left_out
+
+
+def _refuse_index(folder: str, target: str) -> None:
+    if os.path.exists(os.path.join(folder, "index.toml")):
+        raise ParameterError(
+            f"{printable(target)} lies inside the index {printable(folder)}, which holds only its "
+            "own files",
+            hint="give a path outside it",
+        )
 
 
 def _below(output: str, path: str, root: str) -> str:

@@ -182,11 +182,23 @@ lshdb serve news.lshdb --port 99999
 lshdb demo news.lshdb
 lshdb init :memory:
 lshdb init postgresql://host/name
+lshdb stats ""
+lshdb stats pipe
+lshdb init /
+lshdb pairs news.lshdb --memory 4GB
+lshdb import news.lshdb new.lshdb
+lshdb dedup news.jsonl -o news.lshdb
+lshdb cursors news.lshdb "the press" --set 1
+lshdb show news.lshdb
+lshdb merge news.lshdb
+lshdb tune news.lshdb --labels missing.csv
+lshdb passages news.lshdb
 """
 
 
 def make_files(folder: Path) -> None:
     """Make the files that the commands name."""
+    os.mkfifo(folder / "pipe")
     news = [
         '{"id": "mon-1", "text": "the mayor opened the new bridge on Monday before a large crowd"}',
         '{"id": "mon-2", "text": "the mayor opened the new bridge on Monday before a small crowd"}',

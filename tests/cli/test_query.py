@@ -260,3 +260,13 @@ def test_a_query_of_one_shingle(run: Run, index_path: Path) -> None:
     said = run("query", index_path, "--text", "two words").stderr
     assert said.startswith("the text has one shingle (5 words or fewer), so only texts of the same")
     assert "one shingle" not in run("query", index_path, "--text", BASE).stderr
+
+
+def test_arguments_that_are_not_utf_8_are_named(run: Run, index_path: Path) -> None:
+    for command, name in (
+        (("query", index_path, "--text", "caf\udce9"), "--text"),
+        (("query", index_path, "--key", "\udcff"), "--key"),
+        (("explain", index_path, "a", "\udcff"), "the argument KEY2"),
+    ):
+        said = run(*command, code=2).stderr
+        assert said.startswith(f"error: {name} is not valid UTF-8; is the terminal set to")

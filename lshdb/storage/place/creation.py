@@ -100,11 +100,11 @@ class Creation:
         self.path = Path(os.path.abspath(utf8_path(path)))
         self.is_whole_only = False
         self._what = what
-        self.aside = self.path.with_name(f".{self.path.name}.new")
         self._is_own = False
         self._database: Database | None = None
         self._process = Process()
         self._refuse_existing()
+        self.aside = self.path.with_name(f".{self.path.name}.new")
         if not self.path.parent.is_dir():
             raise LshdbError(
                 f"cannot make the {what} {self.path}: the folder {self.path.parent} does not exist",

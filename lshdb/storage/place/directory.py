@@ -151,9 +151,7 @@ class IndexDirectory:
         except (FileNotFoundError, NotADirectoryError):
             raise self._absent() from None
         except OSError as error:
-            raise LshdbError(
-                f"cannot read {self.path}: {error.strerror}", hint=system_hint(error)
-            ) from error
+            raise _unreadable(self.path, error) from error
         return folder.st_dev, folder.st_ino, file.st_ino, file.st_mtime_ns, file.st_size
 
     def refuse_inside(self, path: Path) -> None:
@@ -287,9 +285,7 @@ class IndexDirectory:
         except (FileNotFoundError, NotADirectoryError):
             raise self._absent() from None
         except OSError as error:
-            raise LshdbError(
-                f"cannot read {path}: {error.strerror}", hint=system_hint(error)
-            ) from error
+            raise _unreadable(path, error) from error
 
     def _read(self, path: Path) -> Description:
         content = self._content(path)
@@ -363,6 +359,11 @@ class IndexDirectory:
             )
         if self.lacks_description():
             return IndexNotFoundError(f"the index {path} has lost index.toml", hint=self._remake)
+        if path.exists() and not path.is_dir():
+            return IndexNotFoundError(
+                f"{path} is no index: it is a pipe, a socket or a device, and an index is a folder",
+                hint="give the path of an index",
+            )
         if path.exists():
             return IndexNotFoundError(
                 f"{path} is no index: it is a folder without an index.toml",
@@ -375,6 +376,11 @@ class IndexDirectory:
         if not meant and not is_file_name and set("*?[ -").isdisjoint(path.name):
             hint += f"; lshdb add {path} FILE makes one"
         return IndexNotFoundError(f"there is no index at {path}", hint=hint)
+
+
+def _unreadable(path: Path, error: OSError) -> LshdbError:
+    hint = system_hint(error) or "check the path, its permissions, and those of the folders above"
+    return LshdbError(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
 def _index_like(path: Path) -> Path | None:
