@@ -20,7 +20,9 @@ from tests.docs.blocks import ROOT
 pytestmark = pytest.mark.fast
 
 CODES = {0} | {
-    value for name, value in vars(_errors).items() if name.isupper() and isinstance(value, int)
+    value
+    for name, value in vars(_errors).items()
+    if name.isupper() and not name.startswith("_") and isinstance(value, int)
 }
 """Every exit code that the command line gives on purpose."""
 
