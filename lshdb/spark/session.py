@@ -12,9 +12,11 @@ not collect garbage in parallel with the work either, which would cost another s
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +70,14 @@ _SETTINGS = {
 """Settings that the caller may override."""
 
 
+_LOGS = {
+    "_delta_log/*.json": ("a Delta table", "delta"),
+    "metadata/*.metadata.json": ("a table of Apache Iceberg", "iceberg"),
+    ".hoodie/hoodie.properties": ("a table of Apache Hudi", "hudi"),
+}
+"""Files of tables of which other files are only a part; the name of the table, and Spark's."""
+
+
 @contextlib.contextmanager
 def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Start a session and stop it at the end, or use the active one.
@@ -119,14 +129,43 @@ def use_this_python(session: SparkSession) -> None:
 
     By default they run the ``python3`` of the PATH, which has no lshdb if a notebook runs in an
     environment that is not on it. On a cluster, the user says where Python is.
+
+    Raises
+    ------
+    LshdbError
+        The Python that the user has named for tasks on this machine has no lshdb.
     """
     try:
         context = session.sparkContext
     except PySparkAttributeError:
         return  # a client of Connect
-    is_named = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
-    if (context.master or "").startswith("local") and not is_named:
+    if not (context.master or "").startswith("local"):
+        return
+    if "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python"):
+        if not _has_lshdb(context.pythonExec):
+            raise _no_lshdb(f"Spark's tasks run {context.pythonExec}, which")
+    else:
         context.pythonExec = sys.executable
+
+
+@functools.cache
+def _has_lshdb(python: str) -> bool:
+    """Return False if a Python certainly has no lshdb."""
+    if python == sys.executable:
+        return True
+    code = "import importlib.util, sys; sys.exit(3 * (importlib.util.find_spec('lshdb') is None))"
+    try:
+        return subprocess.run([python, "-c", code], check=False).returncode != 3
+    except OSError:
+        return True  # Spark says that it does not start
+
+
+def _no_lshdb(which: str) -> LshdbError:
+    return LshdbError(
+        f"{which} has no lshdb",
+        hint="install lshdb on every node, or name a Python that has it: "
+        "PYSPARK_PYTHON=environment/bin/python",
+    )
 
 
 def _import_stages() -> None:
@@ -178,11 +217,7 @@ def sparks_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         if "No module named 'lshdb'" in str(error):
-            raise LshdbError(
-                "the Python that Spark's executors run has no lshdb",
-                hint="install lshdb on every node, or name a Python that has it: "
-                "PYSPARK_PYTHON=environment/bin/python",
-            ) from error
+            raise _no_lshdb("the Python that Spark's executors run") from error
         raise LshdbError(
             f"Spark failed: {_line(error)}",
             hint="its log has more: give --conf spark.log.level=WARN",
@@ -215,7 +250,7 @@ def read_files(
     Raises
     ------
     InputError
-        A file is missing, has another format, or is a Delta table.
+        A file is missing, has another format, or is a table of Delta, Iceberg or Hudi.
     ParameterError
         The names tell no format, or several.
     """
@@ -258,7 +293,7 @@ def read_format(
     form = _format_of(paths) if input_format == "auto" else input_format
     try:
         if form == "parquet":
-            _refuse_delta_tables(session, paths)
+            _refuse_tables(session, paths)
             return session.read.parquet(*paths), FileFormat(form)
         if form in ("csv", "tsv"):
             separator = "," if form == "csv" else "\t"
@@ -280,20 +315,21 @@ def read_format(
         raise InputError(f"the input cannot be read: {_line(error)}") from error
 
 
-def _refuse_delta_tables(session: SparkSession, paths: Sequence[str]) -> None:
-    """Raise InputError for a Delta table: its files hold rows that were removed from the table."""
+def _refuse_tables(session: SparkSession, paths: Sequence[str]) -> None:
+    """Raise InputError for a table with a log: its files hold rows that it has no more."""
     for path in paths:
         if os.path.isfile(path):
             continue
-        try:
-            session.read.text(f"{path.rstrip('/')}/_delta_log/*.json").schema  # noqa: B018
-        except PySparkException:
-            continue  # there is no such log
-        raise InputError(
-            f"{path} is a Delta table, and its files hold rows that it has no more",
-            hint="read it as a data frame, by spark.read.format('delta'), and give that to "
-            "lshdb.spark",
-        )
+        for log, (table, name) in _LOGS.items():
+            try:
+                session.read.text(f"{path.rstrip('/')}/{log}").schema  # noqa: B018
+            except PySparkException:
+                continue  # there is no such log
+            raise InputError(
+                f"{path} is {table}, and its files hold rows that it has no more",
+                hint=f"read it as a data frame, by spark.read.format({name!r}), and give that to "
+                "lshdb.spark",
+            )
 
 
 def _quotes_of(session: SparkSession, paths: Sequence[str], form: str, quote: str | None) -> str:

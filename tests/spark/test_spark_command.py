@@ -129,6 +129,14 @@ def test_a_delta_table_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
     for path in (tmp_path / "t", f"{tmp_path}/?"):
         said = run("spark", "pairs", str(path), "--input", "parquet", code=1).stderr
         assert "is a Delta table" in said and "format('delta')" in said
+    for log, name in (
+        ("metadata/v1.metadata.json", "Iceberg"),
+        (".hoodie/hoodie.properties", "Hudi"),
+    ):
+        (tmp_path / name / log).parent.mkdir(parents=True)
+        (tmp_path / name / log).write_text("{}")
+        said = run("spark", "pairs", f"{tmp_path}/{name}", "--input", "parquet", code=1).stderr
+        assert f"is a table of Apache {name}" in said and f"format('{name.lower()}')" in said
     files = [str(one) for one in (tmp_path / "t").glob("*.parquet")]
     said = run("spark", "pairs", *files, "--input", "parquet", code=5).stderr
     assert "1 row rejected" in said  # the one that the table has no more
