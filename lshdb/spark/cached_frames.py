@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["named_view", "persisted", "release"]
+__all__ = ["named_view", "persisted", "release", "shuffled_bytes"]
 
 _DATASET = "org.apache.spark.sql.classic.Dataset"
 _FEWER = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
@@ -71,6 +72,46 @@ def _as_leaf(rows: DataFrame) -> DataFrame:
         return DataFrame(leaf, rows.sparkSession)
     except (AttributeError, TypeError, Py4JError):
         return rows
+
+
+def shuffled_bytes(rows: DataFrame) -> int | None:
+    """Return how many bytes tasks have sent to others for persisted rows and all that they read.
+
+    Spark counts them in its plans, whichever job computed the rows. None for a client of Connect.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As :func:`persisted` returns it, after it was computed.
+    """
+    try:
+        builder = rows._jdf.queryExecution().analyzed().cacheBuilder()
+    except (AttributeError, TypeError, Py4JError):
+        return None
+    total, plans, known = 0, [builder.cachedPlan()], {builder.cachedColumnBuffers().id()}
+    while plans:
+        plan = plans.pop()
+        kind = plan.getClass().getSimpleName()
+        written = plan.metrics().get("shuffleBytesWritten")
+        total += written.get().value() if written.isDefined() else 0
+        if kind == "InMemoryTableScanExec":
+            builder = plan.relation().cacheBuilder()
+            number = builder.cachedColumnBuffers().id()
+            if number not in known:
+                known.add(number)
+                plans.append(builder.cachedPlan())
+        plans += _below(plan, kind)
+    return int(total)
+
+
+def _below(plan: Any, kind: str) -> list[Any]:
+    """Return the steps of a plan that a step reads; a stage that ran has them as its own plan."""
+    if kind == "AdaptiveSparkPlanExec":
+        return [plan.executedPlan()]
+    if kind.endswith("QueryStageExec"):
+        return [plan.plan()]
+    children = plan.children()
+    return [children.apply(place) for place in range(children.size())]
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from lshdb.errors import ParameterError
 from lshdb.groups.deduplication import ONLY, check_keep, field_name
 from lshdb.groups.listing import LINKAGES
 from lshdb.search.loss import Loss
+from lshdb.spark.cached_frames import shuffled_bytes
 from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import expanded, neighbors_of
 from lshdb.spark.lost_pairs import lost_pairs
@@ -151,7 +152,7 @@ class Answers:
         linkage : {"representative", "component"}
             ``component`` keeps one document of each connected component, though it may not be
             similar to those that are dropped for it: ``similarity`` and ``method`` are then null,
-            but for copies. Components of any size are decided, in the memory of a task.
+            but for copies.
 
         Returns
         -------
@@ -265,8 +266,9 @@ class Answers:
         -------
         dict of str to int
             ``rows``; ``documents`` and ``rejected`` ones of them; ``postings``, one for each band
-            of a row with a signature; ``candidates``, pairs of signatures to compare; and
-            ``verified`` ones of them.
+            of a row with a signature; ``candidates``, pairs of signatures to compare; ``verified``
+            ones of them; and ``shuffled``, the bytes that tasks sent to others until pairs were
+            verified. A client of Connect does not know these.
         """
         stages, bands = self._stages, self._stages.recipe.params.bands
         n_candidates = stages.n_candidates
@@ -281,6 +283,9 @@ class Answers:
                 "candidates": stages.candidates.count() if n_candidates is None else n_candidates,
                 "verified": stages.edges.count(),
             }  # fmt: skip
+            n_bytes = shuffled_bytes(stages.edges)
+            if n_bytes is not None:
+                counts["shuffled"] = n_bytes
         return counts
 
     def large_buckets(self) -> DataFrame:

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from pyspark.errors import PySparkException
 
 import lshdb.spark
 from lshdb import Index, LshdbError, ParameterError
-from lshdb.spark import cached_frames, comparison, hash_filter, signing, spanning_pairs
+from lshdb.spark import (
+    cached_frames,
+    comparison,
+    hash_filter,
+    named_jobs,
+    signing,
+    spanning_pairs,
+)
 from tests.answers import WORDLESS
 from tests.conftest import edited, family_corpus, make_text
 from tests.field_values import COLUMNS, UNORDERED, table
@@ -432,7 +440,7 @@ def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
 
 
 def test_tasks_here_run_this_python_unless_another_is_named(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
+    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The ``python3`` of the PATH has no lshdb where a notebook's environment is not on it."""
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
@@ -445,6 +453,12 @@ def test_tasks_here_run_this_python_unless_another_is_named(
     monkeypatch.setattr(context, "pythonExec", "/opt/python")
     lshdb.spark.rejected(df)
     assert context.pythonExec == "/opt/python"
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(context, "pythonExec", str(bare))
+    with pytest.raises(LshdbError, match=f"tasks run {bare}, which has no lshdb"):
+        lshdb.spark.rejected(df)
     with (
         pytest.raises(LshdbError, match="executors run has no lshdb") as caught,
         lshdb.spark.sparks_errors(),
@@ -510,6 +524,7 @@ def test_what_runs_is_named_and_counted(
             answers.clusters()
             counts = answers.metrics()
         assert context.getLocalProperty("spark.job.description") == "mine"
+        assert context.getLocalProperty("spark.jobGroup.id") is None
     finally:
         context.setLocalProperty("spark.job.description", None)
     assert told == [
@@ -526,6 +541,26 @@ def test_what_runs_is_named_and_counted(
     lines = [record.getMessage() for record in caplog.records]
     assert f", verified {counts['verified']}" in lines[-1]
     assert any(line.startswith("signing, cutting and pairing: ") for line in lines)
+    assert counts["shuffled"] > counts["postings"]
+    assert context.statusTracker().getJobIdsForGroup("lshdb: connecting pairs")
+
+
+def test_the_tasks_that_run_are_counted_and_the_callers_group_stays(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = {1: SimpleNamespace(numTasks=200, numCompletedTasks=37), 2: None}
+    tracker = SimpleNamespace(getActiveStageIds=lambda: list(stages), getStageInfo=stages.get)
+    context = spark.sparkContext
+    monkeypatch.setattr(type(context), "statusTracker", lambda _: tracker)
+    context.setLocalProperty("spark.jobGroup.id", "mine")
+    try:
+        with named_jobs.named_job(spark, "comparing pairs"):
+            assert lshdb.spark.running() == "comparing pairs, 37 of 200 tasks"
+            assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+            del stages[1]
+            assert lshdb.spark.running() == "comparing pairs"
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
 
 
 def test_a_component_keeps_one_document_whatever_it_is_like(spark: Any) -> None:
