@@ -97,10 +97,8 @@ class DocumentGraph:
         preferred document.
         """
         speakers = self._speakers(preference)
-        nodes = self.with_copies()
-        rows = speakers.join(nodes, "signature_id")
-        edges = self.edges.join(nodes.toDF("left", "root"), "left")
-        chosen = representatives(rows, edges, preference)
+        rows = speakers.join(self.with_copies(), "signature_id")
+        chosen = representatives(rows, self.edges, preference)
         names = speakers.select(
             sf.col("signature_id").alias("chosen"), sf.col("key").alias("speaker"),
             age().alias("speaker_age"),

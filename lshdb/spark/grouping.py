@@ -7,8 +7,10 @@ node that points to itself. Up to ``MOST_AT_ONCE`` pairs, one task runs the code
 (``search/components.py``), which takes a second instead of ten rounds. If there are more, each task
 first drops pairs whose ends its other pairs connect; that is usually enough.
 
-Then one task cuts each component by representatives, as one machine does. So the memory for the
-largest component, some hundred bytes a pair, limits what can be deduplicated.
+Then one task cuts each component by representatives, as one machine does. A component of more than
+``MOST_AT_ONCE`` pairs is cut in rounds instead: each decides the nodes that are preferred to all
+others, as many as have so many pairs among them, and drops their neighbours. The pairs of what is
+left are few after a round or two, because a node has many neighbours in a component of that size.
 """
 
 from __future__ import annotations
@@ -203,10 +205,74 @@ def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]
     nodes : DataFrame
         ``signature_id``, ``root``, and the columns of the preference: every end of an edge, once.
     edges : DataFrame
-        ``left``, ``right``, ``similarity``, ``root``.
+        ``left``, ``right``, ``similarity``. Counted at once.
     preference : list of Column
         Columns that order nodes, the preferred ones first; no two nodes are equal.
     """
+    n_edges = edges.count()
+    edges = edges.select("left", "right", "similarity")
+    edges = edges.join(nodes.select(sf.col("signature_id").alias("left"), "root"), "left")
+    if n_edges <= MOST_AT_ONCE:
+        return _chosen_in_tasks(nodes, edges, preference)
+    sizes = edges.groupBy("root").agg(sf.count("*").alias("n")).where(sf.col("n") > MOST_AT_ONCE)
+    roots = [bytes(row["root"]) for row in sizes.select("root").collect()]  # one in MOST_AT_ONCE
+    if not roots:
+        return _chosen_in_tasks(nodes, edges, preference)
+    # By a join of both with the roots, Spark 4.3 sent them to partitions of their own.
+    is_large = sf.col("root").isin(roots)
+    in_tasks = _chosen_in_tasks(nodes.where(~is_large), edges.where(~is_large), preference)
+    in_rounds = _chosen_in_rounds(nodes.where(is_large), edges.where(is_large), preference)
+    return in_tasks.unionByName(in_rounds)
+
+
+def _chosen_in_rounds(nodes: DataFrame, edges: DataFrame, preference: list[Column]) -> DataFrame:
+    """Do the same for components of any size; nodes are numbered in order of preference.
+
+    In each round, all nodes before one of them are decided: what has only ends behind it waits.
+    """
+    rank = sf.monotonically_increasing_id().alias("rank")  # in the order of a sorted frame
+    ranked = cut(nodes.orderBy(*preference).select("signature_id", rank))
+    ends = edges.join(ranked.toDF("left", "rank1"), "left")
+    ends = ends.join(ranked.toDF("right", "rank2"), "right")
+    before, after = sf.least("rank1", "rank2"), sf.greatest("rank1", "rank2")
+    pairs = cut(ends.select(before.alias("before"), after.alias("after"), "similarity"))
+    dropped = ranked.select("rank").limit(0)
+    open_pairs = pairs.select("before", "after")
+    while n := open_pairs.count():
+        end = 2**63 - 1
+        if n > MOST_AT_ONCE:
+            share = sf.percentile_approx("after", MOST_AT_ONCE / n, 10**6)
+            ((end,),) = open_pairs.agg(share).collect()
+        inside = open_pairs.where(sf.col("after") < end).repartition(1)
+        lost = inside.mapInArrow(mapped(_lost_batches), "before bigint")
+        taken = open_pairs.where(sf.col("before") < end).join(lost, "before", "anti")
+        gone = cut(taken.select("after").distinct())
+        left = open_pairs.where(sf.col("before") >= end).join(gone, "after", "anti")
+        former, open_pairs = open_pairs, cut(left.join(gone.toDF("before"), "before", "anti"))
+        dropped = dropped.unionByName(gone.toDF("rank"))
+        _free(former)
+    taken = pairs.join(dropped.toDF("before"), "before", "anti")
+    best = taken.groupBy("after").agg(sf.min(sf.struct("before", "similarity")).alias("best"))
+    chosen = ranked.join(best.withColumnRenamed("after", "rank"), "rank", "left").select(
+        "signature_id", sf.coalesce("best.before", "rank").alias("rank"), "best.similarity"
+    )
+    names = ranked.toDF("chosen", "rank")
+    return chosen.join(names, "rank").select("signature_id", "chosen", "similarity")
+
+
+def _lost_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the nodes that do not represent themselves."""
+    parts = [batch for batch in batches if batch.num_rows]
+    if not parts:
+        return
+    pairs = pa.Table.from_batches(parts)
+    before, after = (pairs.column(name).to_numpy() for name in ("before", "after"))
+    nodes, chosen, _ = represent(np.unique(np.concatenate([before, after])), before, after)
+    yield pa.RecordBatch.from_arrays([pa.array(nodes[nodes != chosen])], names=["before"])
+
+
+def _chosen_in_tasks(nodes: DataFrame, edges: DataFrame, preference: list[Column]) -> DataFrame:
+    """Return (signature_id, chosen, similarity), each component in a task."""
     names = [name for name in nodes.columns if name not in ("signature_id", "root")]
     nobody = sf.lit(None)
     ends = nodes.select(

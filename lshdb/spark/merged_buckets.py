@@ -2,22 +2,27 @@
 
 The texts of a family share all bands except those that their differences touch. So a family of
 200,000 fills sixteen large buckets, each with half of it, and its members would be moved and
-compared once for each bucket. Two buckets are merged if one of the first ``ASKED`` members of one
+compared once for each bucket. Two buckets are linked if one of the first ``ASKED`` members of one
 is among the first ``KNOWN`` of the other: nearly always if they share a half, and rarely if they
-share a hundredth. Buckets are merged only if they have more than ``MANY`` members in all, because
-leaders of its own find further pairs in each.
+share a hundredth. Each bucket goes to the linked one with the smallest first member, and from there
+to that one's; buckets that come to one are merged. So a few joins decide, and no task sees more
+than ``MOST`` buckets.
+
+Buckets are merged only if they have more than ``MANY`` members in all, because leaders of its own
+find further pairs in each; and not if they are more than ``MOST``, whose first members would fill
+the pieces (``candidate_pairs.py``).
 """
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.search.components import connect
 from lshdb.spark.signing import ID_BYTES, mapped
 
 __all__ = ["KNOWN", "merged_buckets"]
@@ -25,6 +30,9 @@ __all__ = ["KNOWN", "merged_buckets"]
 KNOWN = 64
 ASKED = 4
 MANY = 2**18
+MOST = 256
+_TOGETHER = 2**14
+"""Buckets to give out together."""
 
 
 def merged_buckets(rows: DataFrame) -> DataFrame:
@@ -33,64 +41,78 @@ def merged_buckets(rows: DataFrame) -> DataFrame:
     Parameters
     ----------
     rows : DataFrame
-        The rows of a :class:`lshdb.spark.pairing.SharedBuckets`.
+        The rows of a :class:`lshdb.spark.pairing.SharedBuckets`; read three times.
 
     Returns
     -------
     DataFrame
         ``root`` is the smallest first member of the merged buckets, and ``most`` an estimate of the
-        members that they have together. One task holds some five kilobytes for each large bucket.
+        members that they have together.
     """
     head = sf.expr(f"if(number = 0, substring(members, 1, {KNOWN * ID_BYTES}), NULL)")
     size = sf.expr("if(members IS NULL, number, NULL)")
     buckets = rows.where("first IS NOT NULL").groupBy("first")
+    heads = sf.sort_array(sf.collect_list(head)).alias("heads")
+    heads_of = buckets.agg(sf.max(size).alias("size"), heads)
+    ids = (
+        f"transform(sequence(0, length(head) div {ID_BYTES} - 1), "
+        f"place -> substring(head, place * {ID_BYTES} + 1, {ID_BYTES}))"
+    )
+    known = heads_of.select("first", sf.explode("heads").alias("head"))
+    known = known.selectExpr("first", f"posexplode({ids}) AS (place, signature_id)")
+    knowers = known.groupBy("signature_id").agg(
+        sf.min("first").alias("least"), sf.min("place").alias("place")
+    )
+    asked = knowers.where(sf.col("place") < ASKED).select("signature_id", "least")
+    linked = known.join(asked, "signature_id").groupBy("first")
+    near = linked.agg(sf.min("least").alias("near"))
+    near = near.join(near.toDF("near", "root"), "near").select(
+        "first", sf.col("root").alias("near")
+    )
     return (
-        buckets.agg(sf.max(size).alias("size"), sf.collect_list(head).alias("heads"))
-        .repartition(1)
-        .mapInArrow(mapped(_merged_batches), "first binary, root binary, most bigint")
+        heads_of.join(near, "first")
+        .repartition("near")
+        .sortWithinPartitions("near")
+        .select("near", "first", "size", "heads")
+        .mapInArrow(mapped(_merged_batches, MANY), "first binary, root binary, most bigint")
     )
 
 
-def _merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = sorted(row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
-    if not rows:
+_Bucket = tuple[bytes, bytes, int, list[bytes]]
+"""Where it goes, its first member, its size, and the heads of the buckets of that first member."""
+_Root = tuple[bytes, bytes, int]
+"""The first member, that of the merged bucket, and how many members that has."""
+
+
+def _merged_batches(many: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge buckets that go to one, if they have more than ``many`` members; rows are sorted."""
+    rows = (row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
+    roots: list[_Root] = []
+    for _, group in itertools.groupby(rows, key=operator.itemgetter(0)):
+        roots += _merged(many, group)
+        if len(roots) >= _TOGETHER:
+            yield _batch(roots)
+            roots = []
+    if roots:
+        yield _batch(roots)
+
+
+def _batch(rows: list[_Root]) -> pa.RecordBatch:
+    firsts, roots, sizes = zip(*rows, strict=True)
+    columns = [pa.array(firsts, pa.binary()), pa.array(roots, pa.binary()), pa.array(sizes)]
+    return pa.RecordBatch.from_arrays(columns, names=["first", "root", "most"])
+
+
+def _merged(many: int, buckets: Iterator[_Bucket]) -> Iterator[_Root]:
+    few = list(itertools.islice(buckets, MOST + 1))
+    if len(few) > MOST or sum(size * len(heads) for *_, size, heads in few) <= many:
+        for _, first, size, _ in itertools.chain(few, buckets):
+            yield first, first, size
         return
-    firsts, sizes, heads = zip(*rows, strict=True)
-    # For each first member, the heads of its buckets: the ids of their first members.
-    head_ids = [[_ids(head) for head in sorted(group)] for group in heads]
-    place_of: dict[bytes, int] = {}  # a bucket is in a pair with itself
-    pairs = [
-        (place, place_of.setdefault(signature_id, place))
-        for place, group in enumerate(head_ids)
-        for ids in group
-        for signature_id in ids[:ASKED]
-    ]
-    pairs += [
-        (place, place_of[signature_id])
-        for place, group in enumerate(head_ids)
-        for ids in group
-        for signature_id in ids
-        if signature_id in place_of
-    ]
-    _, roots = connect(*np.array(pairs, dtype=np.int64).T)
-    counts = [size * len(group) for size, group in zip(sizes, head_ids, strict=True)]
-    is_many = np.bincount(roots, weights=counts)[roots] > MANY
-    roots = np.where(is_many, roots, np.arange(len(roots)))
-    together: dict[int, list[int]] = {}
-    for place, root in enumerate(roots.tolist()):
-        together.setdefault(root, []).append(place)
-    most = {
-        root: _union_size([sizes[at] for at in places], [head_ids[at][0] for at in places])
-        for root, places in together.items()
-    }
-    yield pa.RecordBatch.from_arrays(
-        [
-            pa.array(firsts, pa.binary()),
-            pa.array([firsts[root] for root in roots.tolist()], pa.binary()),
-            pa.array([most[root] for root in roots.tolist()], pa.int64()),
-        ],
-        names=["first", "root", "most"],
-    )
+    root = min(first for _, first, *_ in few)
+    most = _union_size([size for *_, size, _ in few], [_ids(heads[0]) for *_, heads in few])
+    for _, first, *_ in few:
+        yield first, root, most
 
 
 def _ids(head: bytes) -> list[bytes]:

@@ -149,6 +149,7 @@ def main() -> None:
 def _life(spark: Any, folder: Path) -> list[Callable[[], Any]]:
     """Return the questions of a life, to be asked one after the other."""
     from lshdb import spark as frames
+    from lshdb.spark import grouping
     from lshdb.spark.dataset_index import Index
 
     documents = [
@@ -164,12 +165,17 @@ def _life(spark: Any, folder: Path) -> list[Callable[[], Any]]:
     def rows(ask: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: sorted(map(list, ask().collect()), key=repr)
 
+    def dedup_in_rounds() -> Any:
+        grouping.MOST_AT_ONCE = 4
+        return frames.dedup(df, threshold=0.5, keep="last", max_bucket="none")
+
     return [
         add,
         rows(index.pairs),
         lambda: [index.remove([documents[0][0]]).removed, index.check()],
         rows(lambda: frames.clusters(df, threshold=0.5)),
         rows(lambda: frames.dedup(df, threshold=0.5, max_bucket=3)),
+        rows(dedup_in_rounds),
     ]
 
 

@@ -63,12 +63,13 @@ def test_executors_are_killed(tmp_path: Path) -> None:
     """One of two in every stage of ours, with speculation on; in sessions of their own."""
     sound, killed = (_lived(tmp_path / kills, kills) for kills in "01")
     assert killed["answers"] == sound["answers"]
-    add, pairs, change, clusters, dedup = map(set, killed["killed"])
+    add, pairs, change, clusters, dedup, in_rounds = map(set, killed["killed"])
     assert {"_signed_batches", "_hashed_batches"} <= add
     assert {"_ranged_batches", "_paired_batches", "_compared_batches"} <= pairs
     assert {"_posting_batches"} <= change
     assert {"_signed_batches", "_compared_batches", "_connected_batches"} <= clusters
     assert {"_led_batches", "_chosen_batches"} <= dedup
+    assert {"_forest_batches", "_lost_batches"} <= in_rounds
 
 
 def _lived(folder: Path, kills: str) -> dict[str, Any]:

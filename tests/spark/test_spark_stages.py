@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions as sf
 
 from lshdb import CreateOptions
+from lshdb.search.components import connect, represent
 from lshdb.spark import candidate_pairs, grouping, merged_buckets, pairing
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
@@ -170,9 +172,8 @@ def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
         assert len(counts) == 8 and (abs(counts - 500) < 100).all()
 
 
-@pytest.mark.fast
 def test_large_buckets_with_many_members_in_common_are_taken_as_one(
-    monkeypatch: pytest.MonkeyPatch,
+    spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Halves of a family are, with a part of it; strangers, and a hundredth of them, are not."""
     rng = random.Random(4)
@@ -182,28 +183,46 @@ def test_large_buckets_with_many_members_in_common_are_taken_as_one(
     buckets += [sorted(rng.sample(family, 2_000)), sorted(strangers)]
     buckets += [sorted(strangers[:50] + [rng.getrandbits(100) for _ in range(5_000)])]
     buckets += [buckets[0][:1] + buckets[1][1:]]  # another one of the same first member
-    rows: dict[bytes, tuple[int, list[bytes]]] = {}
+    sizes: dict[bytes, int] = {}
+    rows: list[tuple[bytes, int, bytes | None]] = []
     for members in buckets:
-        size, known = rows.setdefault(one_id(members[0]), (0, []))
-        known.append(b"".join(one_id(one) for one in members[: merged_buckets.KNOWN]))
-        rows[one_id(members[0])] = (max(size, len(members)), known)
-    given = [{"first": one, "size": rows[one][0], "known": rows[one][1]} for one in rows]
-    rng.shuffle(given)
-    parts = [pa.RecordBatch.from_pylist(given[:3]), pa.RecordBatch.from_pylist(given[3:])]
-    (apart,) = merged_buckets._merged_batches(parts)
-    for row in apart.to_pylist():  # few enough to be compared each by itself
-        assert row["root"] == row["first"] and row["most"] == rows[row["first"]][0]
+        first, n = one_id(members[0]), len(members)
+        sizes[first] = max(n, sizes.get(first, 0))
+        ids = b"".join(one_id(member) for member in members[:100])
+        rows += [(first, n, None), (first, 0, ids), (first, pairing.PIECE, ids)]
+    rng.shuffle(rows)
+    shared = spark.createDataFrame(rows, "first binary, number bigint, members binary")
+    shared = shared.withColumn("bucket", sf.lit(1).cast("bigint"))
+
+    def merged() -> dict[bytes, tuple[bytes, int]]:
+        answer = merged_buckets.merged_buckets(shared).collect()
+        return {bytes(row["first"]): (bytes(row["root"]), row["most"]) for row in answer}
+
+    # Few enough to be compared each by itself.
+    assert merged() == {first: (first, size) for first, size in sizes.items()}
     monkeypatch.setattr(merged_buckets, "MANY", 100_000)
-    (found,) = merged_buckets._merged_batches(parts)
-    told = {row["first"]: (row["root"], row["most"]) for row in found.to_pylist()}
-    assert told.keys() == rows.keys()
+    told = merged()
+    assert told.keys() == sizes.keys()
     halves = {told[one_id(members[0])] for members in buckets[:7]}
     ((root, most),) = halves
     assert root == min(one_id(members[0]) for members in buckets[:7])
     assert 25_000 < most < 64_000  # of 39,400 or so
     assert told[one_id(min(strangers))] == (one_id(min(strangers)), 5_000)
     assert told[one_id(buckets[8][0])] == (one_id(buckets[8][0]), 5_050)
-    assert list(merged_buckets._merged_batches([])) == []
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("n", [merged_buckets.MOST, merged_buckets.MOST + 1])
+def test_no_more_buckets_are_merged_than_the_pieces_have_room_for(n: int) -> None:
+    head = b"".join(map(one_id, range(64)))
+    rows = [
+        {"near": b"x", "first": one_id(place), "size": 9, "heads": [head]} for place in range(n)
+    ]
+    batches = [pa.RecordBatch.from_pylist(part) for part in (rows[:5], rows[5:])]
+    (batch,) = merged_buckets._merged_batches(9 * 200, batches)
+    roots = set(batch["root"].to_pylist())
+    assert batch.num_rows == n and len(roots) == (1 if n <= merged_buckets.MOST else n)
+    assert list(merged_buckets._merged_batches(0, [])) == []
 
 
 @pytest.mark.fast
@@ -271,6 +290,42 @@ def test_stars_are_the_components_of_one_task(spark: Any, monkeypatch: pytest.Mo
         monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
         assert found == sorted((bytes(a), bytes(b)) for a, b in grouping.components(df).collect())
     assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
+
+
+@pytest.mark.parametrize("most", [3, 40])
+def test_representatives_in_rounds_are_those_of_one_task(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Of a chain, of one that many are like, of a family, and of a pair that a task decides."""
+    rng = random.Random(5)
+    pairs = [(number, number + 1) for number in range(9)]
+    pairs += [(20, other) for other in range(21, 29)]
+    pairs += [pair for pair in itertools.combinations(range(40, 60), 2) if rng.random() < 0.3]
+    pairs += [(90, 91)]
+    left, right = np.array(pairs).T
+    nodes, roots = connect(left, right)
+    turns = {node: rng.random() for node in nodes.tolist()} | {20: 2.0, 90: 0.0}
+    order = np.array(sorted(turns, key=turns.__getitem__))
+    _, chosen, _ = represent(order, left, right)
+    ends = spark.createDataFrame(
+        [
+            (one_id(node), one_id(root), turns[node])
+            for node, root in zip(nodes.tolist(), roots.tolist(), strict=True)
+        ],
+        "signature_id binary, root binary, turn double",
+    )
+    edges = spark.createDataFrame(
+        [(one_id(a), one_id(b), (a + b) / 200) for a, b in pairs],
+        "left binary, right binary, similarity double",
+    )
+    monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
+    answer = grouping.representatives(ends, edges, [sf.col("turn")]).collect()
+    assert {(bytes(row.signature_id), bytes(row.chosen)) for row in answer} == {
+        (one_id(node), one_id(of)) for node, of in zip(nodes.tolist(), chosen.tolist(), strict=True)
+    }
+    for row in answer:
+        node, of = (int.from_bytes(end, "big") for end in (row.signature_id, row.chosen))
+        assert row.similarity == (None if node == of else (node + of) / 200)
 
 
 def kept_rows(spark: Any) -> set[int]:
