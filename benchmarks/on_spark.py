@@ -1,6 +1,8 @@
 """What does Apache Spark cost on the cores that one machine has, and who finds what?
 
     python -m benchmarks.on_spark CORPUS.jsonl... [--gold GOLD.tsv]... [--repeats 3] [--hot 200000]
+    python -m benchmarks.on_spark --stages [CORPUS.jsonl...] [--documents 200000] \\
+        [--skew bucket=1000000] [--skew component=1000000] [--skew buckets=10000x2000]
 
 Pairs of a corpus at 0.8, from its file to files of pairs: by ``lshdb add`` and ``lshdb pairs`` as
 two processes, by ``lshdb.spark.pairs``, and by Spark ML's ``MinHashLSH`` with as few tables as find
@@ -9,11 +11,17 @@ one word, which share a bucket. The contestants take turns, each in a process of
 is all of it, with the start of Spark; ``first`` the first answer of a session; ``warm`` the median
 of those after it. ``shuffled`` are the bytes that stages wrote for others, ``cpu`` the processor's
 seconds of a warm answer, with the JVM and all of its workers, ``JVM`` and ``worker`` their peaks.
+
+``--stages`` writes the rows that ``deduplicate`` keeps and tells of each stage, a document: the
+processor's time, the bytes read, shuffled and spilled; and what the largest task read from others
+and held in memory of the JVM, and the driver's heap after it. Of documents made by ``make_corpus``,
+of one bucket, of one component whose buckets are small, and of many large buckets.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import resource
 import statistics
@@ -26,6 +34,7 @@ from typing import Any
 
 import orjson
 
+from benchmarks import make_corpus
 from benchmarks._steps import run_step
 from benchmarks._tables import facts, table
 from benchmarks._truth import Truth
@@ -36,11 +45,18 @@ _HEAD = [
     "contestant", "cold s", "first s", "warm s", "us a document", "cpu s", "shuffled a document",
     "JVM MiB", "worker MiB", "lines", "precision", "recall",
 ]  # fmt: skip
+_STAGE_HEAD = [
+    "stage", "s", "cpu us", "read B", "shuffled B", "spilled B", "task read MiB", "task memory MiB",
+    "driver heap MiB",
+]  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     print(facts(PAIRERS[:1]))
+    if options.stages or options.documents or options.skew:
+        _tell_stages(options)
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         golds = [*options.gold, *[None] * len(options.corpora)]
@@ -61,6 +77,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--gold", type=Path, action="append", default=[], help="of each corpus")
     parser.add_argument("--repeats", type=int, default=3, help="of warm answers and of processes")
     parser.add_argument("--hot", type=int, default=0, help="clusters of so many texts")
+    parser.add_argument("--stages", action="store_true", help="what each stage takes")
+    parser.add_argument("--documents", type=int, action="append", default=[], help="make so many")
+    parser.add_argument("--words", type=int, default=25, help="of the documents that are made")
+    parser.add_argument("--skew", action="append", default=[], help="bucket=N, component=N, "
+                        "buckets=NxM")  # fmt: skip
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="2g", help="heap of the JVM")
     parser.add_argument("--only", default="one,lshdb,Spark", help="contestants that begin so")
@@ -68,13 +89,89 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _alike(count: int) -> Iterator[bytes]:
+def _alike(count: int, family: int = 0) -> Iterator[bytes]:
     """Lines of texts of 120 words, of which one is another in each: 0.84 alike, or more."""
-    words = [f"word{number}" for number in range(120)]
+    words = [f"word{family}of{number}" if family else f"word{number}" for number in range(120)]
     for number in range(count):
         place = number % len(words)
         text = " ".join([*words[:place], f"other{number}", *words[place + 1 :]])
-        yield orjson.dumps({"id": f"d{number:07d}", "text": text}) + b"\n"
+        yield orjson.dumps({"id": f"d{family * count + number:07d}", "text": text}) + b"\n"
+
+
+def _chain(count: int) -> Iterator[bytes]:
+    """Lines of texts of 60 words, each of which lacks the first two of the one before it.
+
+    Neighbours are 0.93 alike, and up to four on, so that buckets have some members, and the
+    component has all texts. Keys are in no order.
+    """
+    for number in range(count):
+        text = " ".join(f"w{place}" for place in range(2 * number, 2 * number + 60))
+        key = hashlib.blake2b(number.to_bytes(8, "big"), digest_size=8).hexdigest()
+        yield orjson.dumps({"id": key, "text": text}) + b"\n"
+
+
+def _skewed(kind: str) -> Iterator[bytes]:
+    name, _, size = kind.partition("=")
+    if name == "bucket":
+        return _alike(int(size))
+    if name == "component":
+        return _chain(int(size))
+    if name == "buckets":
+        n, members = map(int, size.split("x"))
+        return (line for family in range(n) for line in _alike(members, family + 1))
+    raise SystemExit(f"--skew is {kind!r}; expected bucket=N, component=N or buckets=NxM")
+
+
+def _tell_stages(options: argparse.Namespace) -> None:
+    """Tell what each stage of ``deduplicate`` takes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = [(folder / f"{kind}.jsonl", _skewed(kind)) for kind in options.skew]
+        for corpus, lines in made:
+            with corpus.open("wb") as file:
+                file.writelines(lines)
+        for count in options.documents:
+            corpus = folder / f"{count}-of-{options.words}-words.jsonl"
+            make_corpus.write(corpus, folder / "pairs.tsv", count, options.words, 0.8, 1)
+            made.append((corpus, iter(())))
+        for corpus in [*options.corpora, *(corpus for corpus, _ in made)]:
+            with corpus.open("rb") as file:
+                documents = sum(1 for _ in file)
+            given = ["stages", "deduplicate", corpus.resolve(), folder / "rows", 1,
+                     options.master, options.memory]  # fmt: skip
+            run_step(["-m", "benchmarks._spark_job", *map(str, given)], folder / "job.json")
+            report = json.loads((folder / "job.json").read_text().splitlines()[-1])
+            size = corpus.stat().st_size / documents
+            print(
+                f"\n{corpus.name}: {documents:,} documents of {size:,.0f} bytes on "
+                f"{options.master}, heap {options.memory}; {report['pairs']:,} pairs of small "
+                f"buckets, {report['edges']:,} verified, {report['drops']:,} dropped\n"
+            )
+            body = [_stage_line(stage, documents) for stage in report["stages"]]
+            print(table(_STAGE_HEAD, [*body, _whole_line(report["stages"], documents)],
+                        markdown=options.markdown))  # fmt: skip
+            peaks = [report[name] / 2**20 for name in ("driver_python", "driver_jvm", "worker")]
+            print("peaks in MiB: Python of the driver {:,.0f}, its JVM {:,.0f}, the largest Python "
+                  "worker {:,.0f}".format(*peaks), flush=True)  # fmt: skip
+
+
+def _stage_line(stage: dict[str, Any], documents: int) -> list[str]:
+    return [
+        stage["stage"],
+        f"{stage['seconds']:.1f}",
+        f"{1e6 * stage['cpu'] / documents:.1f}",
+        *(f"{stage[name] / documents:,.0f}" for name in ("read", "shuffled", "spilled")),
+        *(f"{stage[name] / 2**20:,.1f}" for name in ("task_bytes", "task_memory", "driver_heap")),
+    ]
+
+
+def _whole_line(stages: list[dict[str, Any]], documents: int) -> list[str]:
+    of_all: dict[str, Any] = {"stage": "all"}
+    for name in ("seconds", "cpu", "read", "shuffled", "spilled"):
+        of_all[name] = sum(stage[name] for stage in stages)
+    for name in ("task_bytes", "task_memory", "driver_heap"):
+        of_all[name] = max(stage[name] for stage in stages)
+    return _stage_line(of_all, documents)
 
 
 def _compare(
