@@ -111,12 +111,11 @@ def test_pairs_of_a_billion_documents_are_spread(spark: Any, many: Any) -> None:
         check_plan(alone._jdf.queryExecution().executedPlan())
 
 
+@pytest.mark.long
 def test_what_runs_for_a_billion_documents_is_spread(
-    spark: Any, many: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
+    spark: Any, many: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All plans of clusters and of what to keep, with rounds for components of any size."""
-    if not is_long:
-        pytest.skip("takes long; run with --faults=long")
     few = 12
     monkeypatch.setattr(grouping, "MOST_AT_ONCE", few)
     monkeypatch.setattr(merged_buckets, "MANY", few)
