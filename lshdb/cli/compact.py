@@ -26,6 +26,8 @@ def command(index_path: str, *, lock_timeout: float) -> None:
 
     \b
     lshdb compact news.lshdb
+    lshdb compact news.lshdb --lock-timeout 600
+    lshdb compact news.lshdb --quiet
     """
     with (
         Index.open(index_path) as index,

@@ -83,6 +83,7 @@ def command(
     \b
     lshdb contract hosts.lshdb links.tsv > folded.tsv
     lshdb contract hosts.lshdb links.tsv.gz --repeat --drop-loops --mapping mirrors.tsv
+    lshdb contract hosts.lshdb links.tsv --threshold 0.9 -o folded.tsv
     """
     if mapping is not None and _is_taken(mapping, edges):
         raise click.UsageError(f"--mapping {mapping} is in use; name another file", ctx)

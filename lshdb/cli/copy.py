@@ -37,6 +37,7 @@ def command(index_path: str, path: str, *, database: str | None, schema: str | N
     \b
     lshdb copy news.lshdb /backup/news-monday.lshdb
     lshdb copy news.lshdb server.lshdb --database postgresql+psycopg://db/news
+    lshdb copy server.lshdb local.lshdb
     """
     with Index.open(index_path) as index:
         with TaskProgress("copying"):

@@ -49,6 +49,7 @@ def command(ctx: click.Context, index_path: str) -> None:
     \b
     lshdb demo
     lshdb demo python.lshdb
+    lshdb demo --quiet
     """
     library = Path(sysconfig.get_paths()["stdlib"])
     files = list(_source_files(library))

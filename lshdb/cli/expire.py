@@ -45,6 +45,7 @@ def command(
     \b
     lshdb expire news.lshdb --older-than 90d
     lshdb expire news.lshdb --not-seen-since 2026-01-01 --dry-run
+    lshdb expire news.lshdb --older-than 12h --lock-timeout 600
     """
     if (not_seen_since is None) == (older_than is None):
         raise click.UsageError("give either --not-seen-since or --older-than")

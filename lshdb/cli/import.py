@@ -42,6 +42,7 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
     \b
     lshdb import news-export news.lshdb
     lshdb import news-export news.lshdb --database postgresql+psycopg://db/news
+    lshdb import news-delta news.lshdb
     """
     with TaskProgress("importing"):
         index = Index.from_export(folder, path, database=database, schema=schema)

@@ -52,6 +52,7 @@ def command(
     \b
     lshdb join tonight.lshdb archive.lshdb
     lshdb join tonight.lshdb archive.lshdb --threshold 0.9 -o pairs.csv
+    lshdb join tonight.lshdb archive.lshdb --json
     """
     if os.path.exists(path_a) and os.path.exists(path_b) and os.path.samefile(path_a, path_b):
         raise click.UsageError(

@@ -50,6 +50,7 @@ def command(
     \b
     lshdb merge year.lshdb january.lshdb february.lshdb
     lshdb merge year.lshdb march.lshdb --on-conflict skip
+    lshdb merge year.lshdb april.lshdb --lock-timeout 600
     """
     with contextlib.ExitStack() as opened:
         index = opened.enter_context(Index.open(index_path))

@@ -99,6 +99,7 @@ def command(
     \b
     lshdb serve news.lshdb
     lshdb serve news.lshdb --port 9000
+    lshdb serve news.lshdb --host 0.0.0.0 --token-file token.txt
     curl http://127.0.0.1:8080/api/query --json '{"text": "the council voted to close"}'
     LSHDB_TOKEN=$(cat token) lshdb serve news.lshdb --host 0.0.0.0
     """

@@ -30,6 +30,7 @@ def command(index_path: str, key: str, *, output_format: str | None) -> None:
     \b
     lshdb show news.lshdb article-17
     lshdb show news.lshdb article-17 --json
+    lshdb show news.lshdb article-17 --output article.json
     """
     with Index.open(index_path) as index:
         shown = index.show(document_key(index, key))

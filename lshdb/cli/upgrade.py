@@ -24,6 +24,8 @@ def command(index_path: str, *, workers: int | None, lock_timeout: float) -> Non
 
     \b
     lshdb upgrade news.lshdb
+    lshdb upgrade news.lshdb --workers 4
+    lshdb upgrade news.lshdb --lock-timeout 600
     """
     with TaskProgress("upgrading"):
         before, after = Index.upgrade(

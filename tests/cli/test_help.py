@@ -63,7 +63,7 @@ def test_the_short_help_is_short(run: Run, name: str, monkeypatch: pytest.Monkey
     assert len(options) >= min(6, len(own) + ("--json" in names))
     sentence = inspect.cleandoc(command.help or "").partition("\n\n")[0]
     assert sentence.endswith(".") and ". " not in sentence.replace("\n", " "), sentence
-    assert "Examples:\n  " in shown
+    assert shown.partition("Examples:\n")[2].count("  lshdb ") >= 3
     assert shown.endswith(f"options: lshdb {name} --help\n")
 
 
