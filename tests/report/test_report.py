@@ -284,7 +284,7 @@ def test_hostile_documents_stay_text(tmp_path: Path) -> None:
         texts = [(f"text-{n}{copy}", text) for n, text in enumerate(HOSTILE) for copy in "ab"]
         same = "the same text for all of these keys"
         keys = [(key, f"{same} {number}") for number, key in enumerate(HOSTILE_KEYS)]
-        source = "<script>alert(8)</script>\u202e"
+        source = "' onfocus='alert(9)' <script>alert(8)</script>\u202e"
         rejected = {"added": 0}
         for key, text in [*texts, *keys]:
             try:

@@ -148,7 +148,7 @@
     reveal(cluster);
   };
   if (form && clusters.length) {
-    form.hidden = false;
+    for (const each of [form, ...document.querySelectorAll("[data-scripted]")]) each.hidden = false;
     let waiting;
     form.addEventListener("input", () => {
       clearTimeout(waiting);
