@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-QUESTIONS = ("pairs", "clusters", "dedup", "deduplicate", "neighbors", "rejected", "add", "query")
+UPKEEP = ("compact", "vacuum", "upgrade")
+"""What keeps a dataset in shape; it takes no files, and prints a line."""
+QUESTIONS = (
+    "pairs", "clusters", "dedup", "deduplicate", "neighbors", "rejected", "add", "query", *UPKEEP,
+)  # fmt: skip
 COLUMNS = {
     "pairs": (
         Column("key1"), Column("key2"), Column("similarity", "similarity"), Column("method"),
@@ -62,6 +66,7 @@ _OWN = {
     "rejected": (),
     "add": ("index", "night"),
     "query": ("verify", "index"),
+    **dict.fromkeys(UPKEEP, ("index",)),
 }
 """Options that are of one question, or of some."""
 FOLDER_FORMATS = ("parquet", "csv", "jsonl")
@@ -217,8 +222,10 @@ def command(
 ) -> None:
     """Ask a QUESTION about files or a dataset on Apache Spark.
 
-    QUESTION is pairs, clusters, dedup, deduplicate, neighbors or rejected, about files; or add or
-    query, with --index.
+    QUESTION is pairs, clusters, dedup, deduplicate, neighbors or rejected, about files; or with
+    --index, add or query, or one without files: compact writes small files as large ones, vacuum
+    removes files that no commit of the last week names, upgrade brings a dataset of an older
+    format up to date.
 
     An answer is printed by one process, if it has at most 10 million rows. With --output FOLDER
     the executors write any answer, in no order, and the folder is whole once it has _SUCCESS.
@@ -277,7 +284,23 @@ def command(
         if folder is not None:
             on_spark.check_folder(session, folder)
         if index is not None and not paths:
+            if question == "upgrade":
+                before, after = on_spark.Index.upgrade(index, spark=session)
+                note(
+                    f"the dataset has format {after}"
+                    if before == after
+                    else f"upgraded the dataset from format {before} to {after}"
+                )
+                return
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
+            if question == "vacuum":
+                note(f"{counted(len(stored.vacuum()), 'file')} removed")
+                return
+            if question == "compact":
+                with working("Spark", on_spark.running):
+                    files = stored.compact()
+                note(", ".join(f"{name}: {counted(n, 'file')}" for name, n in files.items()))
+                return
             with working("Spark", on_spark.running):
                 answer = getattr(stored, question)(threshold=threshold, **own_options)
             _give(question, answer, stored.params, output_format, folder)
@@ -351,7 +374,7 @@ def _check_input(
     ctx: click.Context, question: str, index: str | None, paths: tuple[str, ...], since: int | None
 ) -> None:
     """Raise UsageError for files beside a dataset, and for missing files elsewhere."""
-    if question in ("add", "query") and index is None:
+    if question in ("add", "query", *UPKEEP) and index is None:
         raise click.UsageError(f"{question} needs --index DATASET", ctx)
     if index is None or question in ("add", "query"):
         if not paths:
@@ -388,8 +411,8 @@ def _check_output(
             f"of these as --format, not {output_format}",
             ctx,
         )
-    elif folder is not None and question == "add":
-        raise click.UsageError("add prints one line: --output names no folder for it", ctx)
+    elif folder is not None and question in ("add", *UPKEEP):
+        raise click.UsageError(f"{question} prints one line: --output names no folder for it", ctx)
 
 
 def _opened(

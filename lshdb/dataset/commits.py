@@ -29,7 +29,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from lshdb.dataset.dataset_tables import COMMITS, FORMAT, NAMES, RANGE, arrow_schema, load_delta
+from lshdb.dataset.dataset_tables import COMMITS, FORMAT, NAMES, arrow_schema, load_delta
 from lshdb.dataset.table_files import NewFile
 from lshdb.errors import (
     DamageError,
@@ -52,6 +52,7 @@ _CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",
 }
 """A file has all of its rows or is removed; versions that ``commits`` names stay readable."""
+_PLAIN = ("commit_id", "committed_at", "operation", "format")
 _JSON = ("index", "parameters", "edges", "counts")
 _NUMBERS = {"signatures": "signature_id", "releases": "release_id"}
 """Columns whose smallest and largest values are in the log, because plans need them."""
@@ -71,8 +72,6 @@ class Commit:
         What the change did, in a word or a few.
     format : int
         The format number of the dataset.
-    posting_shift : int
-        A bucket key shifted right by so many bits is its range.
     index : dict
         Format, uuid, times and versions of the index, and its next doc_id.
     parameters : dict
@@ -89,7 +88,6 @@ class Commit:
     committed_at: str
     operation: str
     format: int
-    posting_shift: int
     index: dict[str, Any]
     parameters: dict[str, Any]
     edges: dict[str, Any] | None
@@ -98,9 +96,8 @@ class Commit:
 
     def row(self) -> dict[str, Any]:
         """Return the values by column."""
-        names = ("commit_id", "committed_at", "operation", "format", "posting_shift")
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in _PLAIN},
             **{name: orjson.dumps(getattr(self, name)).decode() for name in _JSON},
             **{f"{name}_version": self.versions[name] for name in NAMES},
         }
@@ -123,8 +120,7 @@ class Commit:
                 hint="install the lshdb version that wrote it",
             )
         try:
-            plain = ("commit_id", "committed_at", "operation", "format", "posting_shift")
-            values = {name: row[name] for name in plain}
+            values = {name: row[name] for name in _PLAIN}
             values |= {name: orjson.loads(row[name]) for name in _JSON}
             values["versions"] = {name: int(row[f"{name}_version"]) for name in NAMES}
             index_format = values["index"]["format"]
@@ -179,7 +175,6 @@ class Dataset:
         *,
         index: dict[str, Any],
         parameters: dict[str, Any],
-        posting_shift: int,
         options: Mapping[str, str] | None = None,
         beside: str = "",
     ) -> Dataset:
@@ -191,8 +186,6 @@ class Dataset:
             A new or empty folder, or a URI.
         index, parameters : dict
             As in :class:`Commit`.
-        posting_shift : int
-            As :func:`lshdb.dataset.dataset_tables.posting_shift` returns it.
         options : mapping, optional
             How deltalake reaches the path (``storage_options``).
         beside : str
@@ -221,11 +214,7 @@ class Dataset:
             uri = f"{path}/{name}"
             try:
                 delta.DeltaTable.create(
-                    uri,
-                    schema,
-                    partition_by=[RANGE] if name == "postings" else None,
-                    configuration=_CONFIGURATION,
-                    storage_options=options,
+                    uri, schema, configuration=_CONFIGURATION, storage_options=options
                 )
             except (delta.exceptions.DeltaError, OSError) as error:
                 if delta.DeltaTable.is_deltatable(uri, options):
@@ -235,7 +224,7 @@ class Dataset:
                 raise _failed(uri, error) from error
             _sync_log(uri, 0)
         commit = Commit(
-            -1, timestamp(), "create", FORMAT, posting_shift, index, parameters, None,
+            -1, timestamp(), "create", FORMAT, index, parameters, None,
             dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0),
         )  # fmt: skip
         return cls(path, options, commit)
@@ -266,24 +255,27 @@ class Dataset:
         """Return a table, as :class:`deltalake.DeltaTable`, at the version of this state."""
         return _table(f"{self.path}/{name}", self.options, self.commit.versions[name])
 
-    def files(self, name: str, *, ranges: Iterable[int] | None = None) -> list[StoredFile]:
-        """Return the files of a table, in order of path.
-
-        Parameters
-        ----------
-        name : str
-            The table.
-        ranges : iterable of int, optional
-            For the postings: return only the files of these ranges.
-        """
+    def files(self, name: str) -> list[StoredFile]:
+        """Return the files of a table, in order of path."""
         files = _active(self.table(name))
         self._check_files(name, files.values())
-        if ranges is not None:
-            texts = {str(number) for number in ranges}
-            files = {
-                path: file for path, file in files.items() if file.partition.get(RANGE) in texts
-            }
         return [StoredFile(f"{self.path}/{name}/{path}", files[path]) for path in sorted(files)]
+
+    def segments(self) -> dict[int, list[StoredFile]]:
+        """Return the files of each segment of postings, in order of segment.
+
+        Raises
+        ------
+        DamageError
+            The log does not say in which segment a file is.
+        """
+        segments: dict[int, list[StoredFile]] = {}
+        for stored in self.files("postings"):
+            low, high = (ends.get("segment", -1) for ends in (stored.file.lows, stored.file.highs))
+            if low != high or low < 0:
+                raise _foreign_log(f"{self.path}/postings", "has a file of no segment")
+            segments.setdefault(low, []).append(stored)
+        return dict(sorted(segments.items()))
 
     def _check_files(self, name: str, files: Iterable[NewFile]) -> None:
         """Raise DamageError if the log has other rows than were committed, or lacks numbers."""
@@ -299,11 +291,8 @@ class Dataset:
             raise _foreign_log(f"{self.path}/{name}", f"has a file without the range of {column}")
 
     def schema(self, name: str) -> Any:
-        """Return the Arrow schema of the files of a table: without partition columns."""
-        import pyarrow as arrow
-
-        columns = arrow_schema(name, self.commit.parameters["metric"])
-        return arrow.schema([column for column in columns if column.name != RANGE])
+        """Return the Arrow schema of the files of a table."""
+        return arrow_schema(name, self.commit.parameters["metric"])
 
 
 @dataclass(slots=True)
@@ -333,7 +322,7 @@ class Change:
             What the change does, in a word or a few, for people.
         **state
             Fields of :class:`Commit` that change: ``index``, ``parameters``, ``edges``,
-            ``posting_shift``. Counts are computed from the files.
+            ``format``. Counts are computed from the files.
 
         Raises
         ------
@@ -344,6 +333,9 @@ class Change:
         """
         base = self.base.commit
         number = base.commit_id + 1
+        if base.format != FORMAT:
+            for name in ("postings", COMMITS):
+                _renew_columns(self.base, name, number)
         versions, counts = dict(base.versions), dict(base.counts)
         for name in NAMES:
             versions[name], counts[name] = self._commit_table(name, number)
@@ -372,13 +364,13 @@ class Change:
         actions: list[Any] = [file.action() for path, file in stay.items() if path not in logged]
         actions += [file.action() for file in new]
         actions += [
-            RemoveAction(path, True, now, file.size, dict(file.partition))
+            RemoveAction(path, True, now, file.size, {})
             for path, file in logged.items()
             if path not in stay
         ]
         version = table.version()
         if actions:
-            _commit(uri, table, actions, number, partitioned=name == "postings")
+            _commit(uri, table, actions, number)
             version += 1
             _sync_log(uri, version)
         return version, sum(file.n_rows for file in (*stay.values(), *new))
@@ -488,14 +480,9 @@ def _active(table: Any) -> dict[str, NewFile]:
             }
             for kind in ("min.", "max.")
         )
-        partition = {
-            name.removeprefix("partition."): str(value)
-            for name, value in row.items()
-            if name.startswith("partition.")
-        }
         _check_path(uri, row["path"], row["num_records"])
         files[row["path"]] = NewFile(
-            row["path"], row["size_bytes"], row["num_records"], partition, lows, highs
+            row["path"], row["size_bytes"], row["num_records"], lows, highs
         )
     return files
 
@@ -516,9 +503,7 @@ def _foreign_log(uri: str, what: str) -> DamageError:
     )
 
 
-def _commit(
-    uri: str, table: Any, actions: Sequence[Any], number: int, *, partitioned: bool
-) -> None:
+def _commit(uri: str, table: Any, actions: Sequence[Any], number: int) -> None:
     """Commit actions to a table as it was read, as its next version."""
     delta = load_delta()
     try:
@@ -526,7 +511,7 @@ def _commit(
             list(actions),
             "append",
             table.schema(),
-            [RANGE] if partitioned else [],
+            [],
             commit_properties=_properties(number),
             post_commithook_properties=_hooks(),
         )
@@ -564,6 +549,32 @@ def _newest(path: str, options: Mapping[str, str]) -> tuple[Commit | None, int]:
         return None, table.version()
     row, *_ = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()
     return Commit.of_row(row, path), table.version()
+
+
+def _renew_columns(base: Dataset, name: str, number: int) -> None:
+    """Give a table of an older format the columns of the present one, in a transaction of its own.
+
+    Earlier versions keep theirs. Rows of ``commits`` stay, and other rows are written later.
+    """
+    delta = load_delta()
+    uri = f"{base.path}/{name}"
+    table = _table(uri, base.options)
+    version = table.version() + 1
+    schema = arrow_schema(name, base.commit.parameters["metric"])
+    rows = schema.empty_table()
+    if name == COMMITS:
+        rows = table.to_pyarrow_table(columns=schema.names).cast(schema)
+    try:
+        delta.write_deltalake(
+            table, rows, mode="overwrite", schema_mode="overwrite", partition_by=[],
+            configuration=_CONFIGURATION, commit_properties=_properties(number),
+            post_commithook_properties=_hooks(),
+        )  # fmt: skip
+    except delta.exceptions.CommitFailedError as error:
+        raise _overtaken(base.path) from error
+    except (delta.exceptions.DeltaError, OSError) as error:
+        raise _failed(uri, error) from error
+    _sync_log(uri, version)
 
 
 def _append(path: str, options: Mapping[str, str], commit: Commit, version: int) -> None:

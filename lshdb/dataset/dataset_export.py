@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.dataset.commits import Change, Dataset
-from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
-from lshdb.dataset.table_files import NewFile, TableWriter
+from lshdb.dataset.dataset_tables import FILE_POSTINGS, dataset_tables, load_delta
+from lshdb.dataset.table_files import TableWriter
 from lshdb.exchange.exporter import exported_postings, exported_rows
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
@@ -43,7 +43,6 @@ def export_dataset(store: Store, path: Path) -> None:
                 str(creation.aside),
                 index=snapshot.identity(),
                 parameters=store.params.items(),
-                posting_shift=posting_shift(snapshot.n_signatures),
                 beside=creation.lock.path.name,
             )
             change = Change(dataset)
@@ -113,30 +112,14 @@ def _as_bytes(rows: NDArray[Any]) -> Any:
 
 
 def _write_postings(snapshot: Snapshot, params: IndexParams, change: Change) -> None:
-    """Write postings in order of bucket key and signature_id, a file or more for each range."""
+    """Write postings in order of bucket key and signature_id, as one segment."""
     import pyarrow as arrow
 
-    path, schema = Path(change.base.path) / "postings", change.base.schema("postings")
-    shift = change.base.commit.posting_shift
-    files: list[NewFile] = []
-    writer, at = None, None
+    schema = change.base.schema("postings")
+    folder = Path(change.base.path) / "postings"
+    writer = TableWriter(folder, schema, most_rows=FILE_POSTINGS)
     for keys, ids in exported_postings(snapshot, params):
-        ranges = keys >> shift
-        cuts = np.flatnonzero(np.diff(ranges)) + 1
-        for some_keys, some_ids in zip(np.split(keys, cuts), np.split(ids, cuts), strict=True):
-            if writer is None or at != some_keys[0] >> shift:
-                files += _closed(writer)
-                at = some_keys[0] >> shift
-                partition = {RANGE: str(at)}
-                writer = TableWriter(path, schema, within=f"{RANGE}={at}", partition=partition)
-            columns = [arrow.array(some_keys), arrow.array(some_ids)]
-            writer.write(arrow.Table.from_arrays(columns, schema=schema))
-    files += _closed(writer)
-    change.new["postings"] = files
-
-
-def _closed(writer: TableWriter | None) -> list[NewFile]:
-    if writer is None:
-        return []
+        columns = [arrow.array(keys), arrow.array(ids), arrow.array(np.zeros(len(ids), np.int64))]
+        writer.write(arrow.Table.from_arrays(columns, schema=schema))
     writer.close()
-    return writer.files
+    change.new["postings"] = writer.files

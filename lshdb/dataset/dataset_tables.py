@@ -11,21 +11,21 @@ from typing import Any
 
 from lshdb.errors import LshdbError, install_command
 from lshdb.exchange.tables import Table, table_of, tables_of
-from lshdb.params.bucket_layout import KEY_BITS
 
 __all__ = [
     "COMMITS",
+    "FILE_POSTINGS",
     "FORMAT",
     "NAMES",
-    "RANGE",
     "arrow_schema",
     "dataset_tables",
     "load_delta",
-    "posting_shift",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """The format number of datasets; docs/format-spark.md describes it."""
+FILE_POSTINGS = 2**22
+"""Postings of a file: 20 MB, and some 200 MB while a task of Spark sorts them."""
 COMMITS = "commits"
 """The table whose commit commits the whole dataset."""
 NAMES = (
@@ -33,25 +33,21 @@ NAMES = (
     "signatures", "postings", "rejected",
 )  # fmt: skip
 """The other tables."""
-RANGE = "bucket_range"
-"""The column by which postings are partitioned."""
 _OWN_TABLES = {
     table.name: table
     for table in (
         table_of("signatures", signature_id="integer", row="binary", vector="binary"),
-        table_of("postings", bucket_key="integer", signature_id="integer", **{RANGE: "int32"}),
+        table_of("postings", bucket_key="integer", signature_id="integer", segment="integer"),
         table_of("rejected", batch_id="integer", key="text", source="text", reason="text"),
         table_of(
             COMMITS,
             commit_id="integer", format="integer", committed_at="text", operation="text",
-            index="text", parameters="text", edges="text", counts="text", posting_shift="integer",
+            index="text", parameters="text", edges="text", counts="text",
             **{f"{table}_version": "integer" for table in NAMES},
         ),
     )
 }  # fmt: skip
 """The tables that no export has."""
-_MOST_IN_A_RANGE = 2**20
-_MOST_BITS = 20
 
 
 def load_delta() -> Any:
@@ -79,7 +75,7 @@ def dataset_tables(metric: object) -> dict[str, Table]:
 
 
 def arrow_schema(name: str, metric: object = "") -> Any:
-    """Return the columns of a table as an Arrow schema, partition columns last.
+    """Return the columns of a table as an Arrow schema.
 
     Parameters
     ----------
@@ -92,13 +88,3 @@ def arrow_schema(name: str, metric: object = "") -> Any:
 
     table = _OWN_TABLES.get(name) or dataset_tables(metric)[name]
     return arrow.schema([field.with_nullable(True) for field in table.arrow_schema(arrow)])
-
-
-def posting_shift(n_signatures: int) -> int:
-    """Return the number of bits by which a bucket key is shifted right to give its range.
-
-    A range holds 2^shift bucket keys, and a band has 2^32. There are 2 to 2^20 ranges, each with a
-    million postings at most if contents are random.
-    """
-    bits = max(n_signatures * 2**8 // _MOST_IN_A_RANGE, 1).bit_length()
-    return KEY_BITS - min(bits, _MOST_BITS)

@@ -39,16 +39,13 @@ class NewFile:
         Bytes.
     n_rows : int
         Rows in the file.
-    partition : mapping
-        Partition columns and their values, as text.
     lows, highs : mapping
-        Least and largest value of integer columns, by name.
+        Least and largest value of integer columns, by name; nulls are left out.
     """
 
     path: str
     size: int
     n_rows: int
-    partition: Mapping[str, str]
     lows: Mapping[str, int]
     highs: Mapping[str, int]
 
@@ -61,7 +58,7 @@ class NewFile:
             "maxValues": dict(self.highs),
         }  # fmt: skip
         now = int(time.time() * 1000)
-        return AddAction(self.path, self.size, dict(self.partition), now, True, json.dumps(stats))
+        return AddAction(self.path, self.size, {}, now, True, json.dumps(stats))
 
 
 class TableWriter:
@@ -72,11 +69,9 @@ class TableWriter:
     folder : Path
         The folder of the table.
     schema : pyarrow.Schema
-        The columns, without partition columns.
-    within : str
-        A subfolder, such as ``bucket_range=3``; empty for none.
-    partition : mapping, optional
-        Values of partition columns.
+        The columns. Integers are written as differences.
+    most_rows : int, optional
+        The largest number of rows of a file.
 
     Attributes
     ----------
@@ -86,20 +81,12 @@ class TableWriter:
         Rows written so far.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        schema: Any,
-        *,
-        within: str = "",
-        partition: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, schema: Any, *, most_rows: int | None = None) -> None:
         self.files: list[NewFile] = []
         self.n_rows = 0
         self._folder = folder
         self._schema = schema
-        self._within = within
-        self._partition = dict(partition or {})
+        self._most_rows = _FILE_ROWS if most_rows is None else most_rows
         self._writer: Any = None
         self._path = ""
         self._rows = 0
@@ -109,16 +96,21 @@ class TableWriter:
         from pyarrow import parquet
 
         if self._writer is None:
-            self._path = "/".join(filter(None, (self._within, f"part-{uuid.uuid4()}.parquet")))
-            path = self._folder / self._path
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._path = f"part-{uuid.uuid4()}.parquet"
+            numbers = [field.name for field in self._schema if str(field.type) == "int64"]
             self._writer = parquet.ParquetWriter(
-                str(path), self._schema, compression="zstd", write_page_checksum=True
-            )
+                str(self._folder / self._path), self._schema, compression="zstd",
+                write_page_checksum=True,
+                use_dictionary=[name for name in self._schema.names if name not in numbers],
+                column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+            )  # fmt: skip
         self._writer.write_table(table)
         self._rows += len(table)
         self.n_rows += len(table)
-        if self._rows >= _FILE_ROWS or os.path.getsize(self._folder / self._path) >= _FILE_BYTES:
+        if (
+            self._rows >= self._most_rows
+            or os.path.getsize(self._folder / self._path) >= _FILE_BYTES
+        ):
             self.close()
 
     def write_rows(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -141,10 +133,10 @@ class TableWriter:
         path = self._folder / self._path
         with open(path, "rb") as file:
             sync_file(file.fileno())
-        self.files.append(described_file(self._folder, self._path, self._partition))
+        self.files.append(described_file(self._folder, self._path))
 
 
-def described_file(folder: Path, name: str, partition: Mapping[str, str]) -> NewFile:
+def described_file(folder: Path, name: str) -> NewFile:
     """Return the description of a file for the log, from its footer.
 
     Parameters
@@ -153,8 +145,6 @@ def described_file(folder: Path, name: str, partition: Mapping[str, str]) -> New
         The folder of the table.
     name : str
         Path of the file, relative to the folder.
-    partition : mapping
-        Partition columns and their values, as text.
     """
     from pyarrow import parquet
 
@@ -165,10 +155,13 @@ def described_file(folder: Path, name: str, partition: Mapping[str, str]) -> New
     for number in range(footer.num_columns):
         chunks = [footer.row_group(group).column(number) for group in range(footer.num_row_groups)]
         stats = [chunk.statistics for chunk in chunks if chunk.physical_type == "INT64"]
-        if stats and all(group and group.has_min_max and not group.null_count for group in stats):
+        if not all(group and (group.has_min_max or not group.num_values) for group in stats):
+            continue
+        stats = [group for group in stats if group.num_values]
+        if stats:
             lows[chunks[0].path_in_schema] = min(group.min for group in stats)
             highs[chunks[0].path_in_schema] = max(group.max for group in stats)
-    return NewFile(name, os.path.getsize(path), footer.num_rows, partition, lows, highs)
+    return NewFile(name, os.path.getsize(path), footer.num_rows, lows, highs)
 
 
 def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

@@ -6,7 +6,8 @@
     write      documents, signatures, postings, released signatures, rejected rows; one commit
 
 A number is the offset of its partition plus the place in the partition. The driver sees only counts
-and the paths of files.
+and the paths of files. The postings of new signatures are a segment of their own, or go with those
+of earlier adds into one, by the rule of order files (``storage/orders/freezing.py``).
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
 from lshdb.spark.signing import Recipe, mapped
 from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
+from lshdb.storage.orders.freezing import due
 from lshdb.storage.tables.records import timestamp
 
 __all__ = ["NextBatch", "add_signed", "next_batch", "release"]
 
 _BODIES = ("text", "tokens", "weights")
+_POSTING = ("bucket_key", "signature_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def add_signed(
     counts = {f"n_{row['state']}": row["count"] for row in states}
     counts["n_rejected"] = every.count() - sum(counts.values())
     changed = frames.staged(_resolved(frames, classified.where("state <> 'unchanged'")), run)
-    n_released, n_short = _count(changed, counts)
+    n_new, n_released, n_short = _count(changed, counts)
     is_text = recipe.params.kind.body == "text"
     change = Change(frames.dataset)
     documents = _documents(every, changed, batch, recipe.params)
@@ -107,8 +110,9 @@ def add_signed(
     new = every.select("row_id", "signature", "buckets", "body").join(
         changed.where("is_new").select("row_id", "number", "content_hash"), "row_id"
     )
-    change.new["signatures"] = frames.write("signatures", _rows(new, recipe.params))
-    change.new["postings"] = frames.write("postings", _postings(new))
+    if n_new:
+        change.new["signatures"] = frames.write("signatures", _rows(new, recipe.params))
+        _add_segment(frames, change, _postings(new), n_new * recipe.params.bands)
     if n_released:
         release(frames, change, changed.where("released IS NOT NULL"), batch)
     if counts["n_rejected"]:
@@ -233,10 +237,11 @@ def _resolved(frames: Frames, changed: DataFrame) -> DataFrame:
     return documents.drop("new_doc_id", "is_first", "place", "body_hash")
 
 
-def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
+def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int, int]:
     """Set ``n_copies``, the documents that share the signature of an identical content.
 
-    Return the number of documents that left a signature, and of those with at most one shingle.
+    Return the number of new signatures, of documents that left a signature, and of those with at
+    most one shingle.
     """
     is_same = sf.col("old_content") == sf.col("content_hash")
     same = is_same & sf.col("stored_signature").isNotNull()
@@ -248,7 +253,7 @@ def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
         sf.count_if(sf.col("n_shingles") <= 1).alias("short"),
     ).collect()
     counts["n_copies"] = row["signed"] - row["new"] - row["same"]
-    return row["released"], row["short"]
+    return row["new"], row["released"], row["short"]
 
 
 def _documents(
@@ -291,6 +296,21 @@ def _postings(new: DataFrame) -> DataFrame:
     return new.select(
         sf.explode("buckets").alias("bucket_key"), sf.col("number").alias("signature_id")
     )
+
+
+def _add_segment(frames: Frames, change: Change, postings: DataFrame, n: int) -> None:
+    """Write new postings as a segment, together with those of earlier segments that are due."""
+    segments = frames.dataset.segments()
+    sizes = [sum(stored.file.n_rows for stored in files) for files in segments.values()]
+    n_due = due(sizes, n, of_add=len(sizes), goes_on=True)
+    numbers = [*segments, frames.dataset.commit.counts["signatures"]]
+    merged = numbers[len(sizes) - n_due :]
+    files = [stored for number in merged[:-1] for stored in segments[number]]
+    if files:
+        postings = postings.unionByName(frames.read_files("postings", files).select(*_POSTING))
+        change.gone["postings"] = {stored.file.path for stored in files}
+        n += sum(sizes[len(sizes) - n_due :])
+    change.new["postings"] = frames.write_postings(postings, segment=merged[0], n=n)
 
 
 def release(frames: Frames, change: Change, left: DataFrame, batch: NextBatch) -> None:

@@ -1,9 +1,10 @@
 """Read the tables of a dataset as data frames of Spark, and write data frames as new files.
 
 Spark does not read Delta's log here: it reads the files that the log names, and the driver commits
-the files that it writes. New files go to a folder of their own inside the folder of the table.
-Spark's committer moves the output of one attempt of each task there, so a task that is lost,
-retried or run twice leaves no further file.
+the files that it writes. Where few rows of a table are looked up, it reads the files that may have
+them, by the smallest and largest values in the log. New files go to a folder of their own inside
+the folder of the table. Spark's committer moves the output of one attempt of each task there, so a
+task that is lost, retried or run twice leaves no further file.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lshdb.dataset.commits import Change, Dataset, StoredFile, local_folder
-from lshdb.dataset.dataset_tables import RANGE, arrow_schema
+from lshdb.dataset.dataset_tables import FILE_POSTINGS, arrow_schema
 from lshdb.dataset.table_files import NewFile, TableWriter, described_file
 from lshdb.errors import DamageError
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.signing import mapped
 
 __all__ = ["Frames", "spark_path", "stage_id"]
 
+
 _TYPES = {
-    "int64": "bigint", "int32": "int", "string": "string", "binary": "binary", "double": "double",
+    "int64": "bigint", "string": "string", "binary": "binary", "double": "double",
 }  # fmt: skip
 _LISTS = "array<string>"
 _WRITING = {
@@ -41,6 +44,8 @@ _WRITING = {
     "parquet.page.write-checksum.enabled": "true",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+_DIFFERENCES = {"parquet.writer.version": "v2", "parquet.enable.dictionary": "false"}
+"""Numbers are written as differences: 4.6 bytes a posting of 125,000 documents instead of 5.5."""
 
 
 def spark_path(path: str) -> str:
@@ -58,19 +63,23 @@ def _place(name: str, path: str) -> str:
     return path.rpartition(f"/{name}/")[2]
 
 
-def _partition(path: str) -> dict[str, str]:
-    """Return the range in a path of postings."""
-    value = path.partition(f"{RANGE}=")[2].partition("/")[0]
-    return {RANGE: value} if value else {}
+def _bounds(
+    files: Iterable[StoredFile], column: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and largest values of files; of unknown ones, those of the type."""
+    lows = [stored.file.lows.get(column, -(2**63)) for stored in files]
+    highs = [stored.file.highs.get(column, 2**63 - 1) for stored in files]
+    return np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64)
 
 
 def _place_batches(
-    lows: NDArray[np.int64], batches: Iterable[pa.RecordBatch]
+    lows: NDArray[np.int64], highs: NDArray[np.int64], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the places of the files that hold numbers, by the first number of each file."""
+    """Yield the places of the files that may hold numbers, by the first and last of each file."""
     for batch in batches:
-        numbers = batch.column("signature_id").to_numpy()
-        places = np.unique(np.searchsorted(lows, numbers, side="right") - 1)
+        numbers = np.sort(batch.column(0).to_numpy())
+        starts, ends = np.searchsorted(numbers, lows), np.searchsorted(numbers, highs, "right")
+        places = np.flatnonzero(starts < ends)
         yield pa.RecordBatch.from_arrays([pa.array(places)], names=["at"])
 
 
@@ -89,56 +98,67 @@ class Frames:
     spark: SparkSession
     dataset: Dataset
 
-    def read(self, name: str, *, ranges: Iterable[int] | None = None) -> DataFrame:
-        """Return a table; for postings, optionally only some ranges."""
-        return self._read_files(name, self.dataset.files(name, ranges=ranges))
+    def read(self, name: str) -> DataFrame:
+        """Return a table."""
+        return self.read_files(name, self.dataset.files(name))
 
-    def postings_of(self, keys: DataFrame) -> DataFrame:
-        """Return the postings of buckets; read only their ranges.
+    def read_files(self, name: str, files: Iterable[StoredFile]) -> DataFrame:
+        """Return the rows of some files of a table."""
+        paths = [spark_path(stored.uri) for stored in files]
+        if not paths:
+            return self.spark.createDataFrame([], self._schema(name))
+        try:
+            return self.spark.read.schema(self._schema(name)).parquet(*paths)
+        except AnalysisException as error:
+            raise DamageError(
+                f"a file of the table {self.dataset.path}/{name} is missing: "
+                f"{str(error).partition(' SQLSTATE')[0]}",
+                hint="another program has removed it, such as Delta's own vacuum: ask again, and "
+                "if it stays missing, use another copy of the dataset",
+            ) from error
+
+    def rows_having(self, name: str, values: DataFrame) -> DataFrame:
+        """Return the rows of a table that have one of some numbers; read no file without them.
 
         Parameters
         ----------
-        keys : DataFrame
-            A column ``bucket_key``; read twice.
+        name : str
+            The table.
+        values : DataFrame
+            Numbers, in a column of the same name as that of the table; read three times.
         """
-        shift = self.dataset.commit.posting_shift
-        ranges = keys.select(sf.shiftright("bucket_key", shift).alias(RANGE)).distinct().collect()
-        postings = self.read("postings", ranges=[row[RANGE] for row in ranges])
-        return postings.join(keys.select("bucket_key").distinct(), "bucket_key", "left_semi")
+        (column,) = values.columns
+        files = self.dataset.files(name)
+        bounds = _bounds(files, column)
+        wanted = values.where(sf.col(column).isNotNull())
+        places = wanted.mapInArrow(mapped(_place_batches, *bounds), "at bigint")
+        rows = self.read_files(name, [files[row["at"]] for row in places.distinct().collect()])
+        return rows_among(rows, column, wanted).join(wanted, column, "left_semi")
 
-    def signatures_of(self, numbers: DataFrame) -> DataFrame:
-        """Return the rows of signatures; read only their files.
-
-        Parameters
-        ----------
-        numbers : DataFrame
-            A column ``signature_id``; read twice.
-        """
-        files = sorted(
-            self.dataset.files("signatures"), key=lambda stored: stored.file.lows["signature_id"]
-        )
-        if len(files) > 1:
-            lows = np.array([stored.file.lows["signature_id"] for stored in files], dtype=np.int64)
-            places = numbers.select("signature_id").mapInArrow(
-                mapped(_place_batches, lows), "at bigint"
-            )
-            files = [files[row["at"]] for row in places.distinct().collect()]
-        rows = self._read_files("signatures", files)
-        return rows.join(numbers.select("signature_id").distinct(), "signature_id", "left_semi")
-
-    def write(self, name: str, rows: DataFrame) -> list[NewFile]:
+    def write(self, name: str, rows: DataFrame, **options: str) -> list[NewFile]:
         """Write rows as new files of a table, and describe them; they are not committed yet."""
-        names = self._names(name)
         folder = f"{self.dataset.path}/{name}/spark-{uuid.uuid4()}"
-        if name == "postings":
-            shift = self.dataset.commit.posting_shift
-            rows = rows.withColumn(RANGE, sf.shiftright("bucket_key", shift))
-            rows = rows.repartition(RANGE).sortWithinPartitions(RANGE, *names)
-            writer = rows.select(*names, RANGE).write.partitionBy(RANGE)
-        else:
-            writer = rows.select(*names).write
-        writer.options(**_WRITING).parquet(spark_path(folder))
+        writer = rows.select(*self._names(name)).write.options(**_WRITING, **options)
+        writer.parquet(spark_path(folder))
         return self._described(name, folder)
+
+    def write_postings(self, rows: DataFrame, *, segment: int, n: int) -> list[NewFile]:
+        """Write postings as the files of a segment; their ranges of keys do not overlap.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            ``bucket_key`` and ``signature_id``; read twice if there are several files.
+        segment : int
+            The smallest signature_id that the segment may hold.
+        n : int
+            The number of postings.
+        """
+        names = ("bucket_key", "signature_id")
+        ranges = rows.select(*names).repartitionByRange(-(-n // FILE_POSTINGS) or 1, *names)
+        ordered = ranges.sortWithinPartitions(*names)
+        numbered = ordered.withColumn("segment", sf.lit(segment).cast("bigint"))
+        return self.write("postings", numbered, **_DIFFERENCES)
 
     def write_row(self, name: str, row: Mapping[str, Any]) -> list[NewFile]:
         """Write one row as a file of a table."""
@@ -174,7 +194,7 @@ class Frames:
             paths = rows.join(gone, "doc_id", "left_semi").select("path").distinct().collect()
             touched = [files[_place(name, row["path"])] for row in paths]
             if touched:
-                rest = self._read_files(name, touched).join(gone, "doc_id", "left_anti")
+                rest = self.read_files(name, touched).join(gone, "doc_id", "left_anti")
                 new_files += self.write(name, rest.sort("doc_id"))
                 change.gone.setdefault(name, set()).update(stored.file.path for stored in touched)
         change.new.setdefault(name, []).extend(new_files)
@@ -202,8 +222,7 @@ class Frames:
     def _columns(self, name: str) -> dict[str, str]:
         """Return the columns of a table's files, and their types."""
         schema = arrow_schema(name, self.dataset.commit.parameters["metric"])
-        kinds = {field.name: _TYPES.get(str(field.type), _LISTS) for field in schema}
-        return {key: kind for key, kind in kinds.items() if key != RANGE}
+        return {field.name: _TYPES.get(str(field.type), _LISTS) for field in schema}
 
     def _names(self, name: str) -> list[str]:
         return list(self._columns(name))
@@ -211,27 +230,13 @@ class Frames:
     def _schema(self, name: str) -> str:
         return ", ".join(f"`{key}` {kind}" for key, kind in self._columns(name).items())
 
-    def _read_files(self, name: str, files: Iterable[StoredFile]) -> DataFrame:
-        paths = [spark_path(stored.uri) for stored in files]
-        if not paths:
-            return self.spark.createDataFrame([], self._schema(name))
-        try:
-            return self.spark.read.schema(self._schema(name)).parquet(*paths)
-        except AnalysisException as error:
-            raise DamageError(
-                f"a file of the table {self.dataset.path}/{name} is missing: "
-                f"{str(error).partition(' SQLSTATE')[0]}",
-                hint="another program has removed it, such as Delta's own vacuum: ask again, and "
-                "if it stays missing, use another copy of the dataset",
-            ) from error
-
     def _described(self, name: str, folder: str) -> list[NewFile]:
         """Return descriptions for the log of the files in a folder, except empty ones."""
         table = local_folder(f"{self.dataset.path}/{name}")
         if table is not None:
             paths = sorted(Path(folder).rglob("*.parquet"))
             names = [path.relative_to(table).as_posix() for path in paths]
-            files = [described_file(table, path, _partition(path)) for path in names]
+            files = [described_file(table, path) for path in names]
             return [file for file in files if file.n_rows]
         return self._described_by_spark(name, folder)
 
@@ -252,5 +257,5 @@ class Frames:
             lows: dict[str, Any] = {column: row[f"min {column}"] for column in numbers}
             lows = {column: low for column, low in lows.items() if low is not None}
             highs = {column: row[f"max {column}"] for column in lows}
-            files.append(NewFile(path, row["size"], row["n"], _partition(path), lows, highs))
+            files.append(NewFile(path, row["size"], row["n"], lows, highs))
         return sorted(files, key=lambda file: file.path)

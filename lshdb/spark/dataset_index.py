@@ -2,8 +2,8 @@
 
 ``docs/format-spark.md`` describes the tables. The stages are those of a data frame (``signing.py``
 to ``expansion.py``); here, their ids of 16 bytes are the numbers of signatures. The add of a night
-reads the keys and hashes of all documents, and only the postings, signatures and bodies of the
-buckets that it shares.
+reads the keys and hashes of all documents. A question about a night reads the files that have the
+postings, signatures and documents of its buckets.
 
 Limits: an unchanged document does not get a new ``last_seen_at``. Sets of tokens cannot be added,
 because a data frame has no type for them.
@@ -15,7 +15,7 @@ import functools
 import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +33,8 @@ from lshdb.arguments import (
     check_whole,
 )
 from lshdb.dataset.commits import Change, Dataset, vacuum
-from lshdb.dataset.dataset_tables import posting_shift
-from lshdb.errors import ParameterError
+from lshdb.dataset.dataset_tables import FORMAT as DATASET_FORMAT
+from lshdb.errors import FormatError, ParameterError
 from lshdb.groups.deduplication import ONLY
 from lshdb.groups.listing import LINKAGES
 from lshdb.ingest.add_result import AddResult
@@ -55,6 +55,7 @@ from lshdb.spark.grouping import components, cut
 from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import lost_pairs
+from lshdb.spark.named_jobs import named_job
 from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
 from lshdb.spark.session import use_this_python
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
@@ -97,7 +98,6 @@ class DatasetIndex:
         *,
         spark: SparkSession | None = None,
         tokenizer: Tokenizer | str | None = None,
-        documents: int = 1_000_000,
         options: Mapping[str, str] | None = None,
         **parameters: Unpack[Parameters],
     ) -> DatasetIndex:
@@ -111,8 +111,6 @@ class DatasetIndex:
             The active one by default.
         tokenizer : Tokenizer or str, optional
             As for :meth:`lshdb.Index.create`.
-        documents : int
-            How many you expect. Postings are cut into ranges of a million at most.
         options : mapping, optional
             How deltalake reaches the path (``storage_options``).
         **parameters
@@ -124,7 +122,7 @@ class DatasetIndex:
             The folder holds something else.
         ParameterError, DatabaseError
         """
-        check_parameters("Index.create", parameters, "spark", "tokenizer", "documents", "options")
+        check_parameters("Index.create", parameters, "spark", "tokenizer", "options")
         split = given_tokenizer(tokenizer)
         recorded = "" if split is None else split.recorded
         params = CreateOptions(**parameters, tokenizer=recorded).params()
@@ -134,10 +132,7 @@ class DatasetIndex:
             "library_version": __version__, "unicode_version": unicodedata.unidata_version,
             "next_doc_id": 1, "index_bands": 0,
         }  # fmt: skip
-        dataset = Dataset.create(
-            path, index=index, parameters=params.items(), posting_shift=posting_shift(documents),
-            options=options,
-        )  # fmt: skip
+        dataset = Dataset.create(path, index=index, parameters=params.items(), options=options)
         dataset = Change(dataset).commit("create")
         return cls(
             _session(spark), dataset, tokenizer if isinstance(tokenizer, Tokenizer) else None
@@ -169,11 +164,48 @@ class DatasetIndex:
             It has other parameters than those expected.
         """
         dataset = Dataset.open(path, options=options)
+        if dataset.commit.format != DATASET_FORMAT:
+            raise FormatError(
+                f"the dataset {path} has format {dataset.commit.format}; Spark asks and adds to "
+                f"format {DATASET_FORMAT}",
+                hint=f"lshdb spark upgrade --index {path}",
+            )
         split = given_tokenizer(tokenizer)
         required = {**expected, **({} if split is None else {"tokenizer": split.recorded})}
         check_expected(path, IndexParams(**dataset.commit.parameters), required, facts={})
         own = tokenizer if isinstance(tokenizer, Tokenizer) else None
         return cls(_session(spark), dataset, own)
+
+    @classmethod
+    def upgrade(
+        cls,
+        path: str,
+        *,
+        spark: SparkSession | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> tuple[int, int]:
+        """Bring a dataset to the present format, in one commit; return both format numbers.
+
+        Postings are written anew, and all other files stay.
+
+        Parameters
+        ----------
+        path, spark, options
+            As for :meth:`create`.
+
+        Raises
+        ------
+        IndexNotFoundError, FormatError, DamageError, DatabaseError
+        LockedError
+            Another writer has committed meanwhile; nothing has changed.
+        """
+        dataset = Dataset.open(path, options=options)
+        before = dataset.commit.format
+        if before != DATASET_FORMAT:
+            change = Change(dataset)
+            _write_one_segment(Frames(_session(spark), dataset), change)
+            change.commit("upgrade", format=DATASET_FORMAT)
+        return before, DATASET_FORMAT
 
     def add(
         self,
@@ -287,23 +319,21 @@ class DatasetIndex:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        search = _StateSearch(self, frames, threshold, verify, max_bucket)
-        documents = _documents(frames)
+        search = _StateSearch(self, threshold, verify, max_bucket)
         if since is None:
-            return search.pairs(self._live_postings(frames), documents, None)
+            return search.pairs(_whole(frames), None)
         newest = next_batch(frames.dataset).batch_id - 1
         if type(since) is not int or not 1 <= since <= newest:
             raise ParameterError(
                 f"there is no batch {since!r}; the index has {newest}",
                 hint="the table batches lists them",
             )
-        new = documents.where(sf.col("batch_id") >= since)
-        numbers = persisted(new.select("signature_id").distinct())
-        keys = frames.signatures_of(numbers).mapInArrow(
+        new = _documents(frames).where(sf.col("batch_id") >= since)
+        numbers = cut(new.select("signature_id").distinct())
+        keys = frames.rows_having("signatures", numbers).mapInArrow(
             mapped(_keyed_batches, self.params), "bucket_key bigint"
         )
-        postings = _live_ones(frames, documents, persisted(frames.postings_of(persisted(keys))))
-        return search.pairs(postings, documents, (numbers, new.select("key")))
+        return search.pairs(_part(frames, keys), (numbers, new.select("key")))
 
     def clusters(
         self,
@@ -393,8 +423,8 @@ class DatasetIndex:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        search = _StateSearch(self, frames, threshold, verify, max_bucket)
-        pairs, hidden = search.candidates(self._live_postings(frames), _documents(frames), None)
+        search = _StateSearch(self, threshold, verify, max_bucket)
+        pairs, hidden = search.candidates(_whole(frames), None)
         documents = _stage_documents(frames.read("documents"))
         return lost_pairs(verified(pairs, hidden.by), documents, hidden)
 
@@ -408,20 +438,12 @@ class DatasetIndex:
     ) -> DocumentGraph:
         """Compute the pairs of the newest state, or enough of them, and their components."""
         frames = self._frames()
-        search = _StateSearch(self, frames, threshold, verify, max_bucket)
-        pairs, hidden = search.candidates(self._live_postings(frames), _documents(frames), None)
+        search = _StateSearch(self, threshold, verify, max_bucket)
+        pairs, hidden = search.candidates(_whole(frames), None)
         by, documents = hidden.by, persisted(_stage_documents(frames.read("documents")))
         edges = cut(verified(pairs, by)) if are_all else spanning_pairs(pairs, by)
         nodes = components(edges)
         return DocumentGraph(self.params, search.method, documents, edges, nodes, hidden)
-
-    def _live_postings(self, frames: Frames) -> DataFrame:
-        """Return the postings of signatures with a document."""
-        postings = frames.read("postings")
-        if frames.dataset.commit.counts["releases"]:
-            live = _documents(frames).select("signature_id").distinct()
-            postings = postings.join(live, "signature_id", "left_semi")
-        return postings
 
     def query(
         self,
@@ -452,22 +474,22 @@ class DatasetIndex:
         ParameterError, TextNotStoredError
         """
         frames = self._frames()
-        search = _StateSearch(self, frames, threshold, verify, None)
+        search = _StateSearch(self, threshold, verify, None)
         rows = signed(df, search.recipe, key=key, body=text)
         rows = persisted(hashed(rows.where("signature_id IS NOT NULL"), search.recipe))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
-        documents = _documents(frames)
-        postings = _live_ones(frames, documents, persisted(frames.postings_of(keys))).select(
+        part = _part(frames, keys.select("bucket_key"))
+        postings = part.postings.select(
             "bucket_key", stage_id(sf.col("signature_id")).alias("right")
         )
         hits = keys.withColumnRenamed("signature_id", "left").join(postings, "bucket_key")
         pairs = persisted(hits.select("left", "right").distinct())
         ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
-        stored = search.signature_rows(documents, ends)
+        stored = search.signature_rows(part, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
         compared = persisted(stored.select(*names).unionByName(rows.select(*names)))
         edges = verified(pairs, search.comparison(compared))
-        right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
+        right = part.documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
         similar = edges.select("left", "right", "similarity", sf.lit(search.method).alias("method"))
         similar = similar.join(left, "left").join(right, "right")
@@ -476,8 +498,9 @@ class DatasetIndex:
     def compact(self) -> dict[str, int]:
         """Write the small files of tables as a few large ones; return the number of files by table.
 
-        Readers of earlier states still have the old files, which :meth:`vacuum` removes. Signatures
-        without a document stay, because numbers of signatures have no gaps.
+        All postings become one segment. Readers of earlier states still have the old files, which
+        :meth:`vacuum` removes. Signatures without a document stay, because numbers of signatures
+        have no gaps.
 
         Raises
         ------
@@ -486,18 +509,13 @@ class DatasetIndex:
         """
         frames = self._frames()
         change = Change(frames.dataset)
-        orders = {"documents": "doc_id", "signatures": "signature_id", "postings": ""}
-        counts = {}
-        for name, order in orders.items():
-            files = frames.dataset.files(name)
-            rows = frames.read(name)
-            if order:
-                rows = rows.repartitionByRange(order).sortWithinPartitions(order)
+        for name, order in {"documents": "doc_id", "signatures": "signature_id"}.items():
+            rows = frames.read(name).repartitionByRange(order).sortWithinPartitions(order)
             change.new[name] = frames.write(name, rows)
-            change.gone[name] = {stored.file.path for stored in files}
-            counts[name] = len(change.new[name])
+            change.gone[name] = {stored.file.path for stored in frames.dataset.files(name)}
+        _write_one_segment(frames, change)
         self._dataset = change.commit("compact")
-        return counts
+        return {name: len(files) for name, files in change.new.items()}
 
     def vacuum(self, *, retention_hours: int = 168) -> list[str]:
         """Remove files that no commit of the last hours names; see ``docs/format-spark.md``."""
@@ -528,6 +546,10 @@ class DatasetIndex:
             mapped(_posting_batches, self.params), "bucket_key bigint, signature_id bigint"
         )
         postings = frames.read("postings")
+        n = postings.where("signature_id < segment").count()
+        if n:
+            faults.append(f"{n} postings are in the segment of other signatures")
+        postings = postings.drop("segment")
         for what, more, less in (
             ("missing", expected_postings, postings),
             ("not cut from a signature", postings, expected_postings),
@@ -551,40 +573,98 @@ class DatasetIndex:
         return Frames(self._spark, self._dataset)
 
 
+class _Part(NamedTuple):
+    """What a question reads of a state.
+
+    Attributes
+    ----------
+    postings : DataFrame
+        ``bucket_key`` and ``signature_id`` of signatures with a document.
+    documents : DataFrame
+        Documents with a signature: those of these postings, and perhaps others.
+    signatures : DataFrame
+        The same of signatures.
+    """
+
+    postings: DataFrame
+    documents: DataFrame
+    signatures: DataFrame
+
+
+def _whole(frames: Frames) -> _Part:
+    """Return all of a state."""
+    return _live(frames, frames.read("postings"), _documents(frames), frames.read("signatures"))
+
+
+def _part(frames: Frames, keys: DataFrame) -> _Part:
+    """Read what some buckets touch, cut from what it was read by.
+
+    Parameters
+    ----------
+    frames : Frames
+        The tables.
+    keys : DataFrame
+        A column ``bucket_key``.
+    """
+    with named_job(frames.spark, "reading buckets"):
+        postings = cut(frames.rows_having("postings", cut(keys.distinct())))
+        numbers = cut(postings.select("signature_id").distinct())
+    documents = persisted(frames.rows_having("documents", numbers), in_memory=False)
+    return _live(frames, postings, documents, frames.rows_having("signatures", numbers))
+
+
+def _live(
+    frames: Frames, postings: DataFrame, documents: DataFrame, signatures: DataFrame
+) -> _Part:
+    """Leave out the postings of signatures without a document."""
+    postings = postings.select("bucket_key", "signature_id")
+    if frames.dataset.commit.counts["releases"]:
+        live = documents.select("signature_id").distinct()
+        postings = postings.join(live, "signature_id", "left_semi")
+    return _Part(postings, documents, signatures)
+
+
+def _write_one_segment(frames: Frames, change: Change) -> None:
+    """Write all postings anew, as one segment."""
+    files = frames.dataset.files("postings")
+    n = sum(stored.file.n_rows for stored in files)
+    postings = frames.read_files("postings", files)
+    change.new["postings"] = frames.write_postings(postings, segment=0, n=n)
+    change.gone["postings"] = {stored.file.path for stored in files}
+
+
 class _StateSearch:
     """A search of one state: its level, its method, and its limit on buckets."""
 
     def __init__(
         self,
         index: DatasetIndex,
-        frames: Frames,
         threshold: float | None,
         verify: Verify | None,
         max_bucket: int | str | None,
     ) -> None:
         self.most = bucket_limit(max_bucket)
         self.params = index.params
-        self.frames = frames
         self.recipe = Recipe(index.params, index._tokenizer)
         self.method = choose_method(verify, index.params)
         self.level = level_of(index.params, threshold)
         if self.method != "none":
             warn_beyond(index.params, self.level)
 
-    def signature_rows(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
+    def signature_rows(self, part: _Part, ends: DataFrame) -> DataFrame:
         """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of signatures.
 
         Parameters
         ----------
-        documents : DataFrame
-            As :func:`_documents` returns it.
+        part : _Part
+            What has them.
         ends : DataFrame
             A column ``signature_id``, of ids of 16 bytes, each once; read twice.
         """
         ids = {"signature_id": stage_id(sf.col("signature_id"))}
-        texts = rows_among(documents.withColumns(ids), "signature_id", ends)
+        texts = rows_among(part.documents.withColumns(ids), "signature_id", ends)
         texts = texts.join(ends, "signature_id", "left_semi").dropDuplicates(["signature_id"])
-        rows = rows_among(self.frames.read("signatures").withColumns(ids), "signature_id", ends)
+        rows = rows_among(part.signatures.withColumns(ids), "signature_id", ends)
         joined = texts.join(rows, "signature_id")
         body = stored_body(joined.columns).alias("body")
         return joined.select("signature_id", sf.col("row").alias("signature"), "n_chars", body)
@@ -594,47 +674,40 @@ class _StateSearch:
         read = functools.partial(stored_bodies, self.params)
         return Comparison(rows, self.recipe, self.method, self.level, read)
 
-    def candidates(
-        self, postings: DataFrame, documents: DataFrame, new: DataFrame | None
-    ) -> tuple[DataFrame, LargeBucketPairs]:
+    def candidates(self, part: _Part, new: DataFrame | None) -> tuple[DataFrame, LargeBucketPairs]:
         """Return candidate pairs of signatures, and the finder of pairs in large buckets.
 
         Parameters
         ----------
-        postings, documents : DataFrame
-            The postings to search, and documents with a signature.
+        part : _Part
+            What is searched.
         new : DataFrame, optional
             A column ``signature_id``; return only pairs with one of these signatures.
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
-        named = postings.withColumnRenamed("bucket_key", "bucket")
+        named = part.postings.withColumnRenamed("bucket_key", "bucket")
         shared = bucket_pairs(named, max_bucket=self.most)
         ends = ends_of(shared.pairs()).unionByName(members_of(shared).select("signature_id"))
         ends = persisted(ends.distinct())
-        by = self.comparison(persisted(self.signature_rows(documents, ends), in_memory=False))
+        by = self.comparison(persisted(self.signature_rows(part, ends), in_memory=False))
         pairs = candidates(shared, by)
         if new is not None:
             pairs = persisted(_with_new(pairs, "left", "right", new.select(ids).toDF("new")))
         return pairs, LargeBucketPairs(shared, by, self.most)
 
-    def pairs(
-        self,
-        postings: DataFrame,
-        documents: DataFrame,
-        new: tuple[DataFrame, DataFrame] | None,
-    ) -> DataFrame:
+    def pairs(self, part: _Part, new: tuple[DataFrame, DataFrame] | None) -> DataFrame:
         """Return pairs of documents.
 
         Parameters
         ----------
-        postings, documents : DataFrame
-            As for :meth:`candidates`.
+        part : _Part
+            What is searched.
         new : tuple of DataFrame, optional
             Signatures, and keys; return only pairs with one of each.
         """
-        pairs, hidden = self.candidates(postings, documents, None if new is None else new[0])
+        pairs, hidden = self.candidates(part, None if new is None else new[0])
         pairs = expanded(
-            verified(pairs, hidden.by), _stage_documents(documents), self.params,
+            verified(pairs, hidden.by), _stage_documents(part.documents), self.params,
             method=self.method, max_bucket=self.most,
         )  # fmt: skip
         return pairs if new is None else _with_new(pairs, "key1", "key2", new[1].toDF("new"))
@@ -660,24 +733,6 @@ def _with_new(pairs: DataFrame, left: str, right: str, new: DataFrame) -> DataFr
 def _documents(frames: Frames) -> DataFrame:
     """Return the documents that have a signature."""
     return frames.read("documents").where("signature_id IS NOT NULL")
-
-
-def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> DataFrame:
-    """Return the postings whose signature still has a document.
-
-    Parameters
-    ----------
-    frames : Frames
-        The tables.
-    documents : DataFrame
-        As :func:`_documents` returns it.
-    postings : DataFrame
-        Read twice.
-    """
-    if not frames.dataset.commit.counts["releases"]:
-        return postings
-    live = rows_among(documents, "signature_id", postings.select("signature_id"))
-    return postings.join(live.select("signature_id").distinct(), "signature_id", "left_semi")
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

@@ -74,7 +74,7 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any) -> None:
         rows = [(key, body, place) for place, (key, body) in enumerate(documents)]
         return spark.createDataFrame(rows, "id string, text string, place int")
 
-    many = Index.create(str(tmp_path / "d"), threshold=0.5, documents=1)
+    many = Index.create(str(tmp_path / "d"), threshold=0.5)
     second = [*SECOND, *TWICE, ("", "of no key")]
     done = [
         many.add(frame(FIRST[::-1]), source="x"),
@@ -218,7 +218,7 @@ def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
     def frame(some: Iterable[tuple[str, Any]]) -> Any:
         return spark.createDataFrame(list(some), f"id string, text {kind}")
 
-    many = Index.create(str(tmp_path / "d"), documents=1, **parameters)
+    many = Index.create(str(tmp_path / "d"), **parameters)
     with OneMachine.create(tmp_path / "one", **parameters) as one:
         assert counts(many.add(frame(first))) == counts(one.add(first))
         done = many.add(frame([*second, ("short", [1.0]), ("none", None)]))

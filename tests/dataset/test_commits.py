@@ -16,7 +16,7 @@ import pytest
 from lshdb import DamageError, DatabaseError, FormatError, IndexNotFoundError, LockedError
 from lshdb.dataset import commits
 from lshdb.dataset.commits import Change, Dataset, is_dataset, vacuum
-from lshdb.dataset.dataset_tables import NAMES, RANGE
+from lshdb.dataset.dataset_tables import NAMES
 from lshdb.dataset.table_files import NewFile, TableWriter
 from lshdb.params.index_params import FORMAT
 
@@ -31,16 +31,14 @@ CHANGED = ("releases", "clusters", "postings")
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """A dataset with one commit, of number 0."""
-    made = Dataset.create(str(tmp_path / "d"), index=INDEX, parameters=PARAMETERS, posting_shift=63)
+    made = Dataset.create(str(tmp_path / "d"), index=INDEX, parameters=PARAMETERS)
     return change(made, 0).commit("add")
 
 
 def new_file(dataset: Dataset, name: str, number: int) -> list[NewFile]:
     """Write a file whose one row has this number."""
-    within = f"{RANGE}=0" if name == "postings" else ""
-    partition = {RANGE: "0"} if within else None
     schema = dataset.schema(name)
-    writer = TableWriter(Path(dataset.path) / name, schema, within=within, partition=partition)
+    writer = TableWriter(Path(dataset.path) / name, schema)
     writer.write_rows([[number] * len(schema)])
     writer.close()
     return writer.files
@@ -341,9 +339,7 @@ def test_a_disk_error_is_named(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_dataset_of_an_index_of_format_1_is_refused(tmp_path: Path) -> None:
-    made = Dataset.create(
-        str(tmp_path / "d"), index={**INDEX, "format": 1}, parameters=PARAMETERS, posting_shift=63
-    )
+    made = Dataset.create(str(tmp_path / "d"), index={**INDEX, "format": 1}, parameters=PARAMETERS)
     with pytest.raises(FormatError, match="has format 1; this version reads format 2") as caught:
         change(made, 0).commit("add")
         Dataset.open(made.path)

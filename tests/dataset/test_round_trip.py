@@ -23,7 +23,7 @@ from lshdb import (
     ParameterError,
 )
 from lshdb.dataset.commits import Dataset
-from lshdb.dataset.dataset_tables import COMMITS, NAMES, RANGE, posting_shift
+from lshdb.dataset.dataset_tables import COMMITS, NAMES
 from lshdb.files.own_files import OWN_FOLDERS
 from tests.answers import answers, lively_index
 from tests.children.databases import child_path
@@ -67,37 +67,36 @@ def test_every_metric_comes_back(make_index: Make, tmp_path: Path, name: str) ->
         assert left == right, table
 
 
-def test_many_files_and_ranges(
+def test_many_files_in_order(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from pyarrow import parquet
+
     monkeypatch.setattr("lshdb.dataset.table_files._GROUP_ROWS", 7)
     monkeypatch.setattr("lshdb.dataset.table_files._FILE_ROWS", 20)
     monkeypatch.setattr("lshdb.dataset.dataset_export._GROUP_ROWS", 9)
-    monkeypatch.setattr("lshdb.dataset.dataset_tables._MOST_IN_A_RANGE", 20)
+    monkeypatch.setattr("lshdb.dataset.dataset_export.FILE_POSTINGS", 200)
+    monkeypatch.setattr("lshdb.storage.bands.postings._POSTINGS", 50)
     index = lively_index(make_index, "a")
     index.export(tmp_path / "d", format="delta")
     dataset = Dataset.open(str(tmp_path / "d"))
     assert len(dataset.files("documents")) > 2
     assert len(dataset.files("signatures")) == 2
-    shift = dataset.commit.posting_shift
-    postings = dataset.table("postings").to_pyarrow_table().to_pydict()
-    assert postings[RANGE] == [key >> shift for key in postings["bucket_key"]]
-    assert len(set(postings[RANGE])) > 20
-    for stored_file in dataset.files("postings", ranges=postings[RANGE][:1]):
-        assert stored_file.file.partition == {RANGE: str(postings[RANGE][0])}
-        assert stored_file.file.lows["bucket_key"] >> shift == postings[RANGE][0]
-        assert stored_file.file.highs["bucket_key"] >> shift == postings[RANGE][0]
+    files = sorted(dataset.segments()[0], key=lambda stored: stored.file.lows["bucket_key"])
+    for stored_file in files:
+        rows = parquet.read_table(stored_file.uri).to_pydict()
+        order = list(zip(rows["bucket_key"], rows["signature_id"], strict=True))
+        assert order == sorted(order) and set(rows["segment"]) == {0}
+        ends = stored_file.file.lows["bucket_key"], stored_file.file.highs["bucket_key"]
+        assert ends == (order[0][0], order[-1][0])
+    highs = [stored_file.file.highs["bucket_key"] for stored_file in files]
+    lows = [stored_file.file.lows["bucket_key"] for stored_file in files]
+    assert len(files) > 2
+    assert all(high <= low for high, low in zip(highs[:-1], lows[1:], strict=True))
     with Index.from_export(tmp_path / "d", tmp_path / "b") as again:
         assert stored(again) == stored(index)
         assert answers(again) == answers(index)
         assert again.check() == []
-
-
-@pytest.mark.parametrize("n", [0, 1, 4_095, 4_096, 10**6, 10**9, 10**15])
-def test_a_range_has_a_million_postings_at_most(n: int) -> None:
-    shift = posting_shift(n)
-    assert 20 <= shift <= 39
-    assert n * 2 ** (shift - 32) <= 2**20 or shift == 20
 
 
 def test_other_programs_read_it(make_index: Make, tmp_path: Path) -> None:
@@ -193,7 +192,7 @@ def test_refusals(make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Index.from_export(tmp_path / "d", index.path)
     with monkeypatch.context() as patch:
         patch.setattr("lshdb.dataset.commits.FORMAT", 0)
-        with pytest.raises(FormatError, match="has format 1, but this version reads 0"):
+        with pytest.raises(FormatError, match="has format 2, but this version reads 0"):
             Index.from_export(tmp_path / "d", tmp_path / "b")
     monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
     with pytest.raises(LshdbError, match="need deltalake") as caught:

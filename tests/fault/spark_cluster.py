@@ -156,7 +156,7 @@ def _life(spark: Any, folder: Path) -> list[Callable[[], Any]]:
         (key, body) for key, body in family_corpus(3, families=20) if isinstance(body, str)
     ]
     df = spark.createDataFrame(documents, "id string, text string").repartition(4)
-    index = Index.create(str(folder / "d"), threshold=0.5, documents=1)
+    index = Index.create(str(folder / "d"), threshold=0.5)
 
     def add() -> list[Any]:
         done = index.add(df)

@@ -39,7 +39,7 @@ def test_every_first_attempt_fails(
 
     def life(name: str) -> list[Any]:
         questions.release(spark)
-        index = Index.create(str(tmp_path / name), threshold=0.5, documents=1)
+        index = Index.create(str(tmp_path / name), threshold=0.5)
         done = index.add(df)
         assert spark_cluster.orphans(index.path) == set()
         assert not (tmp_path / name / "_staging").exists()

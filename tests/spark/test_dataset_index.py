@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from lshdb import DamageError, LockedError, ParameterError
+from lshdb import DamageError, FormatError, LockedError, ParameterError
 from lshdb import Index as OneMachine
 from lshdb.dataset.commits import Change, Dataset, StoredFile
 from lshdb.dataset.table_files import NewFile
+from lshdb.storage.orders import freezing
 from tests.conftest import family_corpus
 
 pytest.importorskip("pyspark")
@@ -60,6 +62,99 @@ def test_a_dataset_of_one_machine_goes_on(
     assert rows(many.pairs(verify="signature")) == lines(one, verify="signature")
 
 
+def test_nights_are_segments_that_are_merged_when_they_are_many(
+    make_index: Callable[..., OneMachine],
+    tmp_path: Path,
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question about one night reads the files of its buckets, and says what one machine does."""
+    from lshdb.spark import dataset_frames
+    from lshdb.spark.dataset_index import Index
+
+    monkeypatch.setattr(freezing, "MOST_PARTS", 2)
+    monkeypatch.setattr(dataset_frames, "FILE_POSTINGS", 60)
+    many, one = Index.create(str(tmp_path / "d"), threshold=0.5), make_index("one", threshold=0.5)
+    n_segments = []
+    for night in (FIRST[:8], FIRST[8:12], FIRST[12:], MORE):
+        many.add(spark.createDataFrame(night, "id string, text string"))
+        one.add(night)
+        segments = Dataset.open(many.path).segments()
+        n_segments.append(len(segments))
+    assert n_segments == [1, 2, 1, 2] and min(map(len, segments.values())) > 1
+    frames = dataset_frames.Frames(spark, Dataset.open(many.path))
+    postings = frames.read("postings")
+    key = postings.agg({"bucket_key": "max"}).collect()[0][0]
+    keys = spark.createDataFrame([(key,), (1,), (None,)], "bucket_key bigint")
+    of_key = sorted(map(tuple, postings.where(f"bucket_key = {key}").collect()))
+    read = frames.rows_having("postings", keys)
+    assert sorted(map(tuple, read.collect())) == of_key
+    assert len(read.inputFiles()) <= len(segments) < len(postings.inputFiles()) / 2
+    assert rows(many.pairs(since=4)) == lines(one, since=4) != []
+    assert many.compact()["postings"] > 1
+    assert list(Dataset.open(many.path).segments()) == [0]
+    assert many.check() == []
+
+
+def as_format_1(path: Path) -> None:
+    """Write the tables that format 2 has changed as format 1 had them."""
+    import deltalake
+    import pyarrow as pa
+
+    def stored(name: str) -> list[dict[str, Any]]:
+        table: list[dict[str, Any]] = (
+            deltalake.DeltaTable(path / name).to_pyarrow_table().to_pylist()
+        )
+        return table
+
+    old = {"format": 1, "posting_shift": 39, "postings_version": 0}
+    commits = pa.Table.from_pylist([row | old for row in stored("commits")])
+    rows = [row | {"bucket_range": row["bucket_key"] >> 39} for row in stored("postings")]
+    postings = pa.Table.from_pylist(rows).drop(["segment"])
+    for name, table, by in (("commits", commits, None), ("postings", postings, ["bucket_range"])):
+        shutil.rmtree(path / name)
+        deltalake.write_deltalake(path / name, table, partition_by=by)
+
+
+def test_a_dataset_of_format_1_is_upgraded(
+    make_index: Callable[..., OneMachine],
+    tmp_path: Path,
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    is_long: bool,
+) -> None:
+    """Its postings lay in ranges of keys; a driver that dies meanwhile leaves it as it was."""
+    if not is_long:
+        pytest.skip("half a minute on a busy machine: --faults=long")
+    from lshdb.spark.dataset_index import Index
+
+    def die(*_: Any) -> None:
+        raise OSError("the driver died")
+
+    one, path = make_index("one", threshold=0.5), tmp_path / "d"
+    one.add(FIRST)
+    one.export(path, format="delta")
+    as_format_1(path)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="died"):
+        patch.setattr("lshdb.dataset.commits._append", die)
+        Index.upgrade(str(path))
+    with pytest.raises(
+        FormatError, match="has format 1; Spark asks and adds to format 2"
+    ) as caught:
+        Index.open(str(path))
+    assert caught.value.hint == f"lshdb spark upgrade --index {path}"
+    with OneMachine.from_export(path, tmp_path / "back") as back:
+        assert lines(back) == lines(one)
+    assert Index.upgrade(str(path)) == (1, 2)
+    assert Index.upgrade(str(path)) == (2, 2)
+    many = Index.open(str(path))
+    many.add(spark.createDataFrame(MORE, "id string, text string"))
+    many.vacuum(retention_hours=0)
+    one.add(MORE)
+    assert rows(many.pairs()) == lines(one)
+    assert many.check() == [] == list((path / "postings").glob("bucket_range=*/*"))
+
+
 @pytest.mark.parametrize("metric", ["jaccard", "hamming"])
 def test_a_check_finds_what_was_not_added(
     make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any, metric: str
@@ -96,9 +191,10 @@ def test_signatures_are_read_from_their_files_alone(
     """Of a thousand files, by a plan that does not grow with their number."""
     from lshdb.spark import dataset_frames
 
+    ranges = [({"signature_id": 10 * n}, {"signature_id": 10 * n + 9}) for n in range(1000)]
     files = [
-        StoredFile(f"/none/{n:04d}", NewFile(f"{n:04d}", 1, 10, {}, {"signature_id": 10 * n}, {}))
-        for n in range(1000)
+        StoredFile(f"/none/{n:04d}", NewFile(f"{n:04d}", 1, 10, *ends))
+        for n, ends in enumerate(ranges)
     ]
     read: list[str] = []
 
@@ -109,18 +205,19 @@ def test_signatures_are_read_from_their_files_alone(
     def no_literal(_value: Any) -> Any:
         raise AssertionError("a literal for a file")
 
-    monkeypatch.setattr(dataset_frames.Frames, "_read_files", read_files)
+    monkeypatch.setattr(dataset_frames.Frames, "read_files", read_files)
     monkeypatch.setattr(dataset_frames.sf, "lit", no_literal)
     dataset = SimpleNamespace(files=lambda _name: files[::-1])
     numbers = spark.createDataFrame([(9,), (10,), (9995,), (9999,)], "signature_id bigint")
-    dataset_frames.Frames(spark, dataset).signatures_of(numbers)  # type: ignore[arg-type]
+    frames = dataset_frames.Frames(spark, dataset)  # type: ignore[arg-type]
+    frames.rows_having("signatures", numbers)
     assert sorted(read) == ["/none/0000", "/none/0001", "/none/0999"]
 
 
 def test_a_file_that_another_program_removed_is_named(tmp_path: Path, spark: Any) -> None:
     from lshdb.spark.dataset_index import Index
 
-    many = Index.create(str(tmp_path / "e"), documents=1)
+    many = Index.create(str(tmp_path / "e"))
     many.add(spark.createDataFrame(FIRST[:2], "id string, text string"))
     (file,) = Dataset.open(many.path).files("documents")
     Path(file.uri).unlink()
@@ -133,7 +230,7 @@ def test_a_file_that_another_program_removed_is_named(tmp_path: Path, spark: Any
 def test_refusals(tmp_path: Path, spark: Any) -> None:
     from lshdb.spark.dataset_index import Index
 
-    many = Index.create(str(tmp_path / "e"), documents=1)
+    many = Index.create(str(tmp_path / "e"))
     with pytest.raises(ParameterError, match="no column 'words'"):
         many.add(spark.createDataFrame(FIRST[:1], "id string, text string"), text="words")
     with pytest.raises(ParameterError, match="'text' is of type int; expected strings, arrays"):

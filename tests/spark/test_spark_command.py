@@ -77,6 +77,12 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path) -> None:
     assert "was made with k = 5, but 3 was given" in wrong.stderr
     missing = run("spark", "pairs", "--index", str(tmp_path / "none"), code=1).stderr
     assert str(tmp_path / "none") in missing
+    for question, said in (
+        ("compact", "documents: 1 file, signatures: 1 file, postings: 1 file"),
+        ("vacuum", "0 files removed"),
+        ("upgrade", "the dataset has format 2"),
+    ):
+        assert run("spark", question, "--index", data).stderr == f"{said}\n"
 
 
 QUOTED = ("--quote", '"')
@@ -107,6 +113,7 @@ def test_mistakes_are_told_of_before_spark_starts() -> None:
     assert "--keep is not for pairs" in run(*pairs, "--keep", "last", code=2).stderr
     assert "missing argument FILE...: files" in run("spark", "pairs", code=2).stderr
     assert "add needs --index" in run("spark", "add", "a.jsonl", code=2).stderr
+    assert "compact needs --index" in run("spark", "compact", code=2).stderr
     assert "leave out one of them" in run(*pairs, "--index", "d", code=2).stderr
     assert "--since is for a dataset" in run(*pairs, "--since", "2", code=2).stderr
     dataset = ("spark", "pairs", "--index", "d", "--key-field", "nr")
