@@ -348,6 +348,8 @@ class Listing(Iterator[_Item]):
 
     def __init__(self, handle: Handle, **said: Any) -> None:
         self._handle = handle
+        if "threshold" in said and said["threshold"] is None and said.get("recall") is None:
+            said["threshold"] = handle.now[1].params.threshold
         self._said = {"index": str(handle.now[0].path), **said}
         self._begun: Iterator[_Item] | None = None
         self._is_spent = False

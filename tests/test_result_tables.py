@@ -113,6 +113,16 @@ def test_a_notebook_shows_the_first_rows_and_changes_nothing(index: Index) -> No
     assert pairs._repr_html_() and pairs.newest_batch is not None
     hits = index.query(TEXTS[0][1], top=2)
     assert hits._repr_html_().count("<tr>") == 3 and "more" in hits._repr_html_()
+    assert repr(pairs).endswith("x.lshdb', threshold=0.5, measure='similarity')")
+
+
+def test_the_hits_of_a_query_are_a_table(index: Index) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    hits = index.query(TEXTS[0][1])
+    assert arrow.RecordBatchReader.from_stream(hits).read_all().to_pylist() == [
+        {"key": hit.key, "similarity": hit.similarity, "method": hit.method} for hit in hits
+    ]
+    assert index.query("").to_arrow().num_rows == 0 < len(hits)
 
 
 def test_what_a_stranger_wrote_is_text_in_a_page(index: Index) -> None:

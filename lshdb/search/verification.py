@@ -51,7 +51,7 @@ from lshdb.errors import (
     warn_caller,
 )
 from lshdb.params.index_params import IndexParams, check_threshold
-from lshdb.result_tables import columns_of, html_table
+from lshdb.result_tables import Columns, ResultTable, blocks_of, columns_of, html_table
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.rows.row_reader import Documents
@@ -122,8 +122,8 @@ class Hit:
     distance: float | None = field(default=None, compare=False)
 
 
-class Hits(list[Hit]):
-    """The answer to a query: hits, best first.
+class Hits(list[Hit], ResultTable):
+    """The answer to a query: hits, best first; also a table (``to_pandas()`` and others).
 
     Attributes
     ----------
@@ -142,11 +142,18 @@ class Hits(list[Hit]):
 
     def _repr_html_(self) -> str:
         """Return all hits, for a notebook."""
-        is_distance = any(hit.distance is not None for hit in self)
-        names = [name for name, _ in columns_of(Hit, is_distance=is_distance)]
+        columns, rows = self._rows()
         note = f"{self.truncated} more" if self.truncated else ""
-        rows = ([getattr(hit, name) for name in names] for hit in self)
-        return html_table(type(self).__name__, names, rows, note=note)
+        return html_table(type(self).__name__, [name for name, _ in columns], rows, note=note)
+
+    def _table(self) -> tuple[Columns, Iterator[list[Sequence[Any]]]]:
+        columns, rows = self._rows()
+        return columns, blocks_of(rows)
+
+    def _rows(self) -> tuple[Columns, Iterator[list[Any]]]:
+        is_distance = any(hit.distance is not None for hit in self)
+        columns = columns_of(Hit, is_distance=is_distance)
+        return columns, ([getattr(hit, name) for name, _ in columns] for hit in self)
 
 
 class NearestHits(Hits):
