@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from typing import Required, TypedDict, Unpack
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkAttributeError, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lshdb.documents.document import Fields
 from lshdb.documents.formats.quotes import quotes_of, shows_quotes
+from lshdb.documents.io.markers import has_marker_name
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.spark.signing import column_of
 
@@ -215,7 +217,7 @@ def sparks_errors() -> Iterator[None]:
     """
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if "No module named 'lshdb'" in str(error):
             raise _no_lshdb("the Python that Spark's executors run") from error
         raise LshdbError(
@@ -290,6 +292,7 @@ def read_format(
     """Return the rows of files, as :func:`read_files`, and the format of the files."""
     input_format, are_texts = how.get("input_format", "auto"), how.get("are_texts", True)
     key, columns, along = how["key"], how["columns"], how.get("along", ())
+    _refuse_unread(paths)
     form = _format_of(paths) if input_format == "auto" else input_format
     try:
         if form == "parquet":
@@ -311,8 +314,20 @@ def read_format(
             return inferred.withColumns(cast), FileFormat(form)
         schema = ", ".join(f"`{name}` string" for name in dict.fromkeys([key, *columns]))
         return session.read.schema(schema).json(list(paths)), FileFormat(form)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise InputError(f"the input cannot be read: {_line(error)}") from error
+
+
+def _refuse_unread(paths: Sequence[str]) -> None:
+    """Raise InputError for files that Spark passes over although they are named."""
+    for path in paths:
+        name = os.path.basename(path)
+        is_file = os.path.isfile(path) or ("://" in path and "." in name[1:])
+        if is_file and (has_marker_name(name) or name.startswith(".")):
+            raise InputError(
+                f"{path}: Spark passes over files whose names begin with _ or .",
+                hint="rename the file, or name its folder if it is one",
+            )
 
 
 def _refuse_tables(session: SparkSession, paths: Sequence[str]) -> None:
@@ -358,4 +373,6 @@ def _format_of(paths: Sequence[str]) -> str:
 
 
 def _line(error: Exception) -> str:
+    if isinstance(error, Py4JJavaError):  # its own first line names a method of Java
+        return str(error.java_exception.toString()).strip().partition("\n")[0][:500]
     return str(error).strip().partition("\n")[0][:500]

@@ -127,6 +127,14 @@ def test_input_that_cannot_be_read_is_an_error(spark: Any, tmp_path: Path) -> No
     assert "the input cannot be read" in said and "none.jsonl" in said
     said = run("spark", "pairs", str(tmp_path / "a.pdf"), code=2).stderr
     assert "do not tell one format" in said
+    (tmp_path / "_a.jsonl").write_text('{"id": "a", "text": "b"}')
+    for hidden in (tmp_path / "_a.jsonl", "s3a://bucket/b.jsonl._COPYING_"):
+        said = run("spark", "pairs", str(hidden), "--input", "jsonl", code=1).stderr
+        assert f"{hidden}: Spark passes over files" in said
+    (tmp_path / "stream" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "stream" / "_spark_metadata" / "0").write_text("no log")
+    said = run("spark", "pairs", str(tmp_path / "stream"), "--input", "parquet", code=1).stderr
+    assert "the input cannot be read: java" in said and "Traceback" not in said
 
 
 def test_a_delta_table_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
