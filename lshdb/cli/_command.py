@@ -123,14 +123,17 @@ class Command(click.Command):
 
 
 _TEXTS = ("text", "key", "key1", "key2")
+_PATHS = ("path", "paths", "files")
 
 
 def _refuse_unusable(ctx: click.Context, values: dict[str, Any]) -> None:
     """Raise UsageError for an index without a name, and for texts that are not UTF-8."""
     for param in ctx.command.params:
         value = values.get(str(param.name))
-        if isinstance(param, IndexArgument) and value in ("", ("",)):
-            raise click.UsageError("the index has no name; is a variable of the shell empty?", ctx)
+        given = value if isinstance(value, tuple | list) else (value,)
+        if "" in given and (isinstance(param, IndexArgument) or param.name in _PATHS):
+            what = "the index" if isinstance(param, IndexArgument) else "a path"
+            raise click.UsageError(f"{what} has no name; is a variable of the shell empty?", ctx)
         if param.name in _TEXTS and isinstance(value, str) and not _is_utf8(value):
             is_option = isinstance(param, click.Option)
             name = (

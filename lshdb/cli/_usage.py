@@ -31,7 +31,7 @@ def parameter_message(error: ParameterError) -> tuple[str, str]:
         return message, hint
     command = ctx.command.get_command(ctx, name)
     for param in [] if command is None else command.params:
-        if message.startswith(f"{param.name} is "):
+        if message.startswith((f"{param.name} is ", f"{param.name} holds ")):
             is_option = isinstance(param, click.Option)
             typed = max(param.opts, key=len) if is_option else param.human_readable_name
             message = f"{typed}{message.removeprefix(str(param.name))}"

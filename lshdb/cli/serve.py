@@ -146,7 +146,11 @@ def _token(path: str | None) -> str | None:
         try:
             token = Path(path).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: the token cannot be read: {error}") from error
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise InputError(
+                f"{path}: the token cannot be read: {reason}",
+                hint="name a file with the token, which the server may read",
+            ) from error
     if token is not None and len(token) < _SHORTEST:
         raise ParameterError(
             f"the token in {where} has {len(token)} characters, fewer than {_SHORTEST}",

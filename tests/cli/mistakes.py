@@ -183,6 +183,10 @@ lshdb demo news.lshdb
 lshdb init :memory:
 lshdb init postgresql://host/name
 lshdb stats ""
+lshdb add new.lshdb ""
+lshdb add new.lshdb News.json
+lshdb add new.lshdb news.jsonl --include ""
+lshdb serve news.lshdb --token-file missing
 lshdb stats pipe
 lshdb init /
 lshdb pairs news.lshdb --memory 4GB

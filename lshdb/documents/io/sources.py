@@ -28,6 +28,7 @@ end: half of it would give an answer that looks complete.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -330,11 +331,24 @@ def _of_records(url: str, files: list[FoundFile], how: _Walk) -> list[FoundFile]
     return records
 
 
+def _name_meant(path: str) -> str | None:
+    """Return a hint at a file beside a path that is not there, if its name is nearly the same."""
+    import difflib
+
+    folder, name = os.path.split(path)
+    with contextlib.suppress(OSError):
+        names = {known.casefold(): known for known in os.listdir(folder or os.curdir)}
+        for near in difflib.get_close_matches(name.strip().casefold(), names, n=1, cutoff=0.85):
+            return f"did you mean {printable(os.path.join(folder, names[near]))}?"
+    return None
+
+
 def _unusable(path: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(
             f"{printable(path)}: no such file or directory",
-            hint="check the path; a relative path starts at the current directory",
+            hint=_name_meant(path)
+            or "check the path; a relative path starts at the current directory",
         )
     reason = system_reason(error) if isinstance(error, OSError) else str(error)
     return InputError(
