@@ -97,6 +97,8 @@ class Member:
         Its text, if it is shown alone.
     sides : SideBySide or None
         The texts of ``nearest`` and of this member, if they are compared here.
+    is_beside : bool
+        Whether its text is not repeated, because it stands whole beside another member's.
     added_at : str
     n_chars : int
         Length of the whole text.
@@ -113,6 +115,7 @@ class Member:
     is_copy: bool
     text: ShownText | None = None
     sides: SideBySide | None = None
+    is_beside: bool = False
     added_at: str = ""
     n_chars: int = 0
     bands: tuple[int, ...] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ TOGETHER = 64
 LOOKED_UP = 1_000
 COMPARED = 6
 _LISTED = 100
+_SHORT = 1_200
+"""Characters of a text that is shown without being cut at a line."""
 _LEAD = 160
 """Characters of a text's first words."""
 
@@ -217,14 +219,15 @@ class _Lookup:
             sources=[document.source for document in documents],
             n_dropped=sum(key in self._kept for key in order),
         )
+        compared = [self._member(key, cluster, is_compared=True) for key in order[: self._compared]]
+        if self._compared == COMPARED and _is_beside(compared):
+            compared[0] = replace(compared[0], text=None, is_beside=True)
         return ShownCluster(
             number=number,
             card=card,
             first=min(document.added_at for document in documents),
             last=max(document.added_at for document in documents),
-            compared=tuple(
-                self._member(key, cluster, is_compared=True) for key in order[: self._compared]
-            ),
+            compared=tuple(compared),
             listed=tuple(self._member(key, cluster, is_compared=False) for key in listed),
             n_more=len(cluster.keys) - min(len(order), self._compared) - len(listed),
         )
@@ -258,3 +261,16 @@ class _Lookup:
             is_copy=is_copy,
             bands=self._bands.get(key, ()) if is_compared else None,
         )  # fmt: skip
+
+
+def _is_beside(members: list[Member]) -> bool:
+    """Return whether the short text of the first one is whole in the difference of another one."""
+    first = members[0]
+    if first.text is None or first.text.n_shown > _SHORT:
+        return False
+    return any(
+        member.nearest == first.key
+        and member.sides is not None
+        and not any(row.fold for row in member.sides.rows)
+        for member in members[1:]
+    )

@@ -132,6 +132,21 @@ def test_a_search_marks_its_words_and_clusters_have_an_order(open_page: Open, re
     opened.require_quiet()
 
 
+def test_a_text_that_stands_beside_another_is_shown_alone(open_page: Open, tmp_path: Path) -> None:
+    same = "of the mill walks home before the rain"
+    texts = [f"the Reeve {same} at OLD noon", f"the reeve {same} or not at new noon"]
+    with Index.create(tmp_path / "x.lshdb", threshold=0.3, k=1) as index:
+        index.add(zip("ab", texts, strict=True))
+        index.report(tmp_path / "report.html")
+    opened = open_page(tmp_path / "report.html")
+    assert opened.page.locator(".clamp *").count() == 0
+    opened.page.locator(".cluster > summary").click()
+    shown = [opened.page.inner_text(".clamp")]
+    shown += [text.inner_text() for text in opened.page.locator(".side").all()[:2]]
+    assert shown == [texts[0], *texts]
+    opened.require_quiet()
+
+
 def test_what_is_shown_has_an_address(open_page: Open, report: Path) -> None:
     from playwright.sync_api import expect
 
@@ -156,6 +171,9 @@ def test_what_is_shown_has_an_address(open_page: Open, report: Path) -> None:
     assert shown.locator(f".squares b:nth-child({night})[class]").count() == shown.count()
     page.go_back()
     expect(page.locator("#cluster-filter [name=text]")).to_have_value("word")
+    page.goto(f"{report.as_uri()}#text=%&page=-4&night=99&open=x")  # by hand, and wrong
+    page.reload()
+    assert page.input_value("#cluster-filter [name=text]") == "%"
     opened.require_quiet()
 
 

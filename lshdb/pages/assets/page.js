@@ -14,8 +14,7 @@ addEventListener("afterprint", () => {
 });
 // A link to a folded part unfolds it.
 const unfold = () => {
-  const name = decodeURIComponent(location.hash.slice(1));
-  for (let each = name && document.getElementById(name); each; each = each.parentElement) {
+  for (let each = document.querySelector(":target"); each; each = each.parentElement) {
     if (each.tagName === "DETAILS") each.open = true;
   }
 };
@@ -27,22 +26,36 @@ const make = (tag, name, ...content) => {
   element.append(...content);
   return element;
 };
-// Two texts stand as one with its changes. When they are seen, they get two columns: the style
-// shows in each what its text has. Where lines may flow, a switch shows those that are stored.
-// The members of a cluster get bars, from the threshold to the best value.
-const layOut = (within) => {
+const isSeen = (element) => !element.closest("details:not([open])");
+// The members of a cluster get a head, and bars from the threshold to the best value. The oldest one's
+// text is taken from the difference in which it stands already.
+const listMembers = (open) => {
   const head = document.getElementById("member-head");
-  for (const each of within.querySelectorAll(".cluster > .open")) {
-    if (!each.querySelector(".member-head")) each.prepend(head.content.cloneNode(true));
-  }
-  for (const line of within.querySelectorAll(".member-line:not(.member-head)")) {
+  if (head && open.matches(".cluster > .open") && !open.querySelector(".member-head")) open.prepend(head.content.cloneNode(true));
+  for (const line of open.querySelectorAll(".member-line:not(.member-head)")) {
     const [threshold, best] = line.closest("[data-ends]").dataset.ends.split(" ");
     const [, bar, { textContent: value }] = line.children;
     if (!value) continue;
     bar.className = "range";
     bar.style.setProperty("--portion", value === "copy" ? 1 : (value - threshold) / (best - threshold));
   }
+  const empty = open.querySelector(".clamp:empty");
+  if (!empty) return;
+  const [own] = empty.parentElement.querySelectorAll(".key");
+  const isBeside = (diff) => diff.parentElement.querySelectorAll(".member-line .key")[1].textContent === own.textContent;
+  const diff = [...open.querySelectorAll(".member > .diff:not(:has(.fold))")].find(isBeside);
+  const text = diff.querySelector(".side").cloneNode(true);
+  text.className = `text${diff.matches(".code") ? " code" : ""}${diff.matches(".exact") ? "" : " flowing"}`;
+  for (const each of text.querySelectorAll("ins, b, br.r")) each.remove();
+  for (const each of text.querySelectorAll("del, i, u")) each.replaceWith(...each.childNodes);
+  empty.append(text);
+};
+// Two texts stand as one with its changes. When they are seen, they get two columns: the style
+// shows in each what its text has. Where lines may flow, a switch shows those that are stored.
+const layOut = (within) => {
+  for (const open of within.querySelectorAll(".open")) if (isSeen(open)) listMembers(open);
   for (const each of within.querySelectorAll(".diff:not(.two)")) {
+    if (!isSeen(each)) continue;
     each.classList.add("two");
     for (const side of each.querySelectorAll(".side")) side.before(side.cloneNode(true));
     const member = each.closest(".member");
@@ -69,9 +82,8 @@ addEventListener("click", (event) => {
   document.body.classList.toggle("as-it-is");
   label();
 });
-const isSeen = (element) => !element.closest("details:not([open])");
 addEventListener("toggle", (event) => isSeen(event.target) && layOut(event.target), true);
-for (const each of document.querySelectorAll(".diff, .member-line")) if (isSeen(each)) layOut(each.parentElement);
+layOut(document);
 // A text that is too long for an address is sent as a body.
 for (const form of document.querySelectorAll("form[data-longest]")) {
   form.addEventListener("submit", () => {
