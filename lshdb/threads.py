@@ -92,9 +92,11 @@ class Workers:
         Whether a thread could not be started: some tasks may wait for no thread.
     """
 
+    _n_started = 0
+
     def __init__(self, n_threads: int) -> None:
         self.is_short = n_threads == 0
-        self._n_threads, self._n_started = n_threads, 0
+        self._n_threads = n_threads
         self._waiting: deque[Task[Any, Any]] = deque()
         self._given: deque[Task[Any, Any]] = deque()
         self._calls: SimpleQueue[bool] = SimpleQueue()
@@ -107,10 +109,17 @@ class Workers:
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
         self._waiting.clear()
-        for _ in range(self._n_started):
-            self._calls.put(False)
+        self._end_threads()
         while self._given:
             self._given.pop().drop()
+
+    def __del__(self) -> None:
+        """End the threads if Ctrl-C came while these were being left."""
+        self._end_threads()
+
+    def _end_threads(self) -> None:
+        for _ in range(self._n_started):
+            self._calls.put(False)
 
     @property
     def is_idle(self) -> bool:
@@ -133,10 +142,11 @@ class Workers:
         """Start one more thread, if there are not all."""
         if self._n_started == self._n_threads:
             return
+        self._n_started += 1
         try:
             _thread.start_new_thread(_serve, (self._calls, self._waiting))
-            self._n_started += 1
         except RuntimeError:  # no thread can be started; running ones may still take the work
+            self._n_started -= 1
             self.is_short = True
 
 
@@ -182,7 +192,11 @@ def work_ahead(
 
 
 class Task(Generic[_Item, _Result]):
-    """Work on one item, done once by the thread that takes it first."""
+    """Work on one item, done once by the thread that takes it first.
+
+    Ctrl-C may come between any two lines. So what is taken is a lock, for as long as the work is
+    done: whoever waits for the end of the work finds it done, or may do it.
+    """
 
     def __init__(
         self,
@@ -197,29 +211,32 @@ class Task(Generic[_Item, _Result]):
         self._item = item
         self._stop = stop
         self._waiting = waiting
-        self._untaken = threading.Lock()
+        self._at_work = threading.Lock()
         self._done: Future[_Result] = Future()
 
     def run(self) -> None:
-        """Do the work, unless another thread has taken it."""
-        if not self._untaken.acquire(blocking=False):
+        """Do the work, unless another thread is at it or has done it."""
+        if self._at_work.locked():
             return
-        try:
-            with until(self._stop):
-                self._done.set_result(self._work(self._item))
-        except BaseException as error:
-            self._done.set_exception(error)
+        with self._at_work:
+            if self._done.done():
+                return
+            try:
+                with until(self._stop):
+                    result = self._work(self._item)
+            except BaseException as error:
+                self._done.set_exception(error)
+            else:
+                self._done.set_result(result)
 
     def is_done(self) -> bool:
         """Return whether there is a result, or an error."""
         return self._done.done()
 
     def drop(self) -> None:
-        """Have the work not done, or wait for the thread that has begun it."""
-        if self._untaken.acquire(blocking=False):
+        """Have the work not done, or wait for the thread that is at it."""
+        with self._at_work:
             self._done.cancel()
-        elif not self._done.cancelled():  # which it is if it was dropped before
-            self._done.exception()
 
     def result(self, *, helps: bool) -> _Result:
         """Return the result; ``helps`` does the work in this thread unless another has taken it.

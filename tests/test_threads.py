@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import os
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -256,3 +258,36 @@ def test_only_errors_of_other_work_wait_until_its_result_is_asked_for() -> None:
                 waited_for.result(helps=True)
             with pytest.raises(error):
                 other.result(helps=True)
+
+
+def test_an_interrupt_comes_as_one_and_ends_the_work() -> None:
+    """Neither as an error of the future's, nor as a wait for work that nobody does."""
+    rng, outcomes, armed = random.Random(3), set(), [True]
+    n_before = _thread._count()
+
+    def interrupt(*_: object) -> None:
+        if armed:
+            armed.clear()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(1000):
+            workers = None  # freed before: Python could not raise an interrupt then
+            try:
+                armed[:] = [True]
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 4e-4))
+                with Workers(1) as workers:
+                    tasks = [workers.submit(abs, -number) for number in range(9)]
+                    assert [task.result(helps=True) for task in tasks] == [*range(9)]
+                armed.clear()
+            except BaseException as error:
+                outcomes.add(type(error))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert outcomes == {KeyboardInterrupt}
+    until = time.monotonic() + 10
+    while _thread._count() > n_before and time.monotonic() < until:
+        time.sleep(0.001)
+    assert _thread._count() <= n_before
