@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["copy_range", "read_at", "sync_directory", "sync_file", "write_at"]
+__all__ = ["copy_range", "open_prepared", "read_at", "sync_directory", "sync_file", "write_at"]
 
 _BLOCK_BYTES = 2**20
 _CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
@@ -18,6 +19,28 @@ _CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTS
 
 _CANNOT_FLUSH = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL})
 """What ``F_FULLFSYNC`` says where the file system, a network's for one, cannot do it."""
+
+
+def open_prepared(path: Path | str, flags: int, mode: int, prepare: Callable[[int], object]) -> int:
+    """Open a file, prepare it, and return its descriptor; whatever comes between closes it.
+
+    Ctrl-C comes behind a call, also one that has just opened a file, and nobody would have its
+    descriptor. So a list takes it within that call.
+
+    Raises
+    ------
+    OSError
+        From :func:`os.open`, or from what prepares it.
+    """
+    opened: list[int] = []
+    try:
+        opened.extend(map(os.open, [path], [flags], [mode]))
+        prepare(opened[0])
+    except BaseException:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    return opened[0]
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lshdb.files.descriptors import open_prepared
 from lshdb.files.rights import create_file
 
 __all__ = [
@@ -122,15 +123,13 @@ def open_file(
     flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     if not follows_links:
         flags |= os.O_NOFOLLOW
-    descriptor = os.open(path, flags, mode)
-    try:
+
+    def refuse_other(descriptor: int) -> None:
         file_mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(file_mode):
             raise UnfitFileError(path, file_mode)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+
+    return open_prepared(path, flags, mode, refuse_other)
 
 
 @contextlib.contextmanager

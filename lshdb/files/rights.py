@@ -16,6 +16,8 @@ import stat
 import struct
 from pathlib import Path
 
+from lshdb.files.descriptors import open_prepared
+
 __all__ = ["create_file", "take_rights"]
 
 _ACL = "system.posix_acl_access"
@@ -42,9 +44,10 @@ def create_file(path: Path, *, model: Path | None = None) -> int:
     ------
     FileExistsError, OSError
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    take_rights(descriptor, model or path.parent)
-    return descriptor
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return open_prepared(
+        path, flags, 0o600, lambda descriptor: take_rights(descriptor, model or path.parent)
+    )
 
 
 def take_rights(file: int | Path, model: Path) -> None:
