@@ -82,7 +82,7 @@ def readers(path: Path, ask: Callable[[Index], Any], n: int) -> Iterator[None]:
     def read() -> None:
         try:
             with Index.open(path) as index:
-                while not is_over.wait(0.001):
+                while not is_over.wait(0.01):
                     ask(index)
         except BaseException as error:
             failures.append(error)
