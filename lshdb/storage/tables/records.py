@@ -26,6 +26,8 @@ from typing import Any
 
 import orjson
 
+from lshdb.errors import DamageError
+
 __all__ = [
     "BATCH_COLUMNS",
     "CHECKED_TABLES",
@@ -114,7 +116,13 @@ def possible_times(starts: Sequence[str], now: str) -> dict[int, str]:
 
 
 def _moment(time: str) -> datetime:
-    return datetime.fromisoformat(time)
+    try:
+        return datetime.fromisoformat(time)
+    except ValueError as error:
+        raise DamageError(
+            f"a batch began at {time!r:.50}, which is no time",
+            hint="run lshdb check --repair",
+        ) from error
 
 
 def unused_timestamp(now: str, used: Container[str]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
+import orjson
+
 from lshdb.errors import DamageError
 from lshdb.storage.tables.records import Cursor, StoredBatch, StoredDocument, row_checksum
 
@@ -71,6 +73,11 @@ _OTHERS = {
     "night": {"add_id": "int", "name": "str"},
 }
 """Columns and their types, by table."""
+_SINGLE = {
+    "state": "int int str str str str str int int int int",
+    "edge_state": "int float str int int int int int int float str",
+}
+"""Types of the columns of tables with one row."""
 
 
 def stored_columns(table: str) -> list[StoredColumn]:
@@ -94,7 +101,8 @@ def stored_columns(table: str) -> list[StoredColumn]:
 def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the values of a row whose last one is its checksum.
 
-    0 means an unknown checksum: somebody else has written the row, and its types are compared.
+    0 means an unknown checksum: somebody else has written the row. Types are compared in any case,
+    and no number is negative but a threshold: a checksum does not say who has made it.
 
     Raises
     ------
@@ -103,16 +111,24 @@ def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     values, checksum = row[:-1], row[-1]
     is_sound = (
-        row_checksum(values) == checksum
-        if checksum
-        else all(map(isinstance, values, _types_of(table)))
+        (not checksum or row_checksum(values) == checksum)
+        and all(map(isinstance, values, _types_of(table)))
+        and not any(type(value) is int and value < 0 for value in values)
+        and (table != "kept_field" or _is_object(values[1]))
     )
     if not is_sound:
         raise DamageError(
-            f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
+            f"row {values[0]!r:.50} of the table {table} is not as it was written: {values!r:.150}",
             hint="run lshdb check, and then lshdb check --repair",
         )
     return values
+
+
+def _is_object(fields: str) -> bool:
+    try:
+        return isinstance(orjson.loads(fields), dict)
+    except ValueError:
+        return False
 
 
 def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -129,12 +145,12 @@ def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
 
 @functools.cache
 def _types_of(table: str) -> tuple[tuple[type, ...], ...]:
-    """Return the types that values of a table's columns may have; nothing if any may be there."""
-    if table not in _RECORDS.keys() | _OTHERS.keys():
-        return ()
+    """Return the types that values of a table's columns may have."""
     types: dict[str, tuple[type, ...]] = {
         "int": (int,), "float": (float, int), "str": (str,), "bytes": (bytes, memoryview)
     }  # fmt: skip
+    if table in _SINGLE:
+        return tuple(types[name] for name in _SINGLE[table].split())
     return tuple(
         types[column.type]
         + ((type(None),) if column.is_optional or column.name in TIMES_OF_BATCH else ())
