@@ -123,7 +123,9 @@ class Hit:
 
 
 class Hits(list[Hit], ResultTable):
-    """The answer to a query: hits, best first; also a table (``to_pandas()`` and others).
+    """The answer to a query: hits, best first.
+
+    It is a table as well (``to_pandas()`` and others).
 
     Attributes
     ----------
