@@ -70,7 +70,9 @@ WORK: dict[str, Callable[[Index, Path], tuple[Callable[..., Any], list[str]]]] =
     "query_many": lambda index, _: (lambda **how: index.query_many(TEXTS, **how), ["queries"]),
     "join": lambda index, _: (lambda **how: index.join(index, **how), ["postings"]),
     "recall": lambda index, _: (index.recall, ["documents", "postings"]),
-    "advise": lambda index, _: (index.advise, ["documents"]),
+    "advise": lambda index, _: (
+        lambda **how: index.advise(aim="exact-copies", sample=10, **how), ["documents"],
+    ),
     "check": lambda index, _: (index.check, ["blocks of signatures", "signatures", "documents"]),
     "copy": lambda index, path: (lambda **how: index.copy(path / "b", **how), ["bytes"]),
     "reindex": lambda index, path: (
