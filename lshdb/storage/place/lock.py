@@ -152,7 +152,7 @@ class WriterLock:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise self._locked(descriptor) from None
-                if not is_collected and self._locked(descriptor).pid == os.getpid():
+                if not is_collected and self._locked(descriptor).pid in (None, os.getpid()):
                     gc.collect()  # a writer of this process that Ctrl-C ended as it began
                 is_collected = True
                 if on_wait is not None:

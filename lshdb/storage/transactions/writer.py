@@ -110,10 +110,10 @@ class Writer:
         if self._needs_signatures:
             self._store.require_signatures()
         with contextlib.ExitStack() as exits:
+            exits.callback(self._release)  # before it is taken: Ctrl-C may come behind that
             if self._store.creation is None:
                 self._store.directory.refuse_linked(self._store.database)
                 self._lock.acquire()
-            exits.callback(self._release)
             self._connect()
             exits.callback(self._disconnect)
             self._usable = True
