@@ -506,10 +506,15 @@ class RowReader:
         An add changed something if it added or replaced documents, or took over those of an add
         that did not end. An add of a night counts from the first add of that night on.
         """
-        (add_id,) = self.execute(
-            "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
+        changed = (
+            "FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
             "OR (SELECT min(own.batch_id) FROM document AS own "
             "WHERE own.batch_id >= batch.batch_id) = batch.batch_id)"
+        )
+        # An add has the number of its first batch, so none before that of the newest one counts.
+        (add_id,) = self.execute(
+            f"SELECT max(add_id) {changed} AND batch_id >= "
+            f"(SELECT add_id {changed} ORDER BY batch_id DESC LIMIT 1)"
         ).fetchone()
         nights = self.nights()
         if add_id not in nights:
