@@ -45,14 +45,12 @@ if TYPE_CHECKING:
     from lshdb.index import Index
 
 __all__ = [
-    "LOOKED_UP",
     "SORTS",
     "ClusterLists",
     "ListPage",
     "OfState",
     "RankedClusters",
     "order_of",
-    "passage_of",
     "pattern_of",
     "rank_clusters",
 ]
@@ -61,7 +59,7 @@ CLUSTERS = 20
 """Clusters of a page."""
 LOOKED_THROUGH = 2_000
 """Documents that are read for one page to look for words."""
-LOOKED_UP = 1_000
+_LOOKED_UP = 1_000
 """Members of a cluster that count for its nights, sources and decisions."""
 _EDGES = 20_000
 _MOST_OFFSET = 10**12
@@ -373,7 +371,7 @@ class ClusterLists:
         return hits, end
 
     def _members(self, label: int) -> list[Any]:
-        return list(self._index.sql(CLUSTER_MEMBERS, {"label": label, "most": LOOKED_UP}))
+        return list(self._index.sql(CLUSTER_MEMBERS, {"label": label, "most": _LOOKED_UP}))
 
     def _edges(self, label: int) -> list[Any]:
         return list(self._index.sql(CLUSTER_EDGES, {"label": label, "most": _EDGES}))
@@ -405,7 +403,7 @@ class ClusterLists:
         key = found_key or keys[0]
         return cluster_card(
             label=keys[0],
-            passage=passage_of(self._text(key), words if found_key else ""),
+            passage=_passage(self._text(key), words if found_key else ""),
             found_key="" if key == keys[0] else key,
             size=int(ranked.sizes[place]),
             values=[curve.value(level) for level in levels],
@@ -445,7 +443,7 @@ def pattern_of(words: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
 
 
-def passage_of(text: str, words: str) -> tuple[str, str, str]:
+def _passage(text: str, words: str) -> tuple[str, str, str]:
     """Return the first words of a text; or those before some words, these, and those behind."""
     match = pattern_of(words).search(text) if words else None
     if match is None:
