@@ -218,7 +218,7 @@ def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]
     roots = [bytes(row["root"]) for row in sizes.select("root").collect()]  # one in MOST_AT_ONCE
     if not roots:
         return _chosen_in_tasks(nodes, edges, preference)
-    # By a join of both with the roots, Spark 4.3 sent them to partitions of their own.
+    # After joins of both with the roots, nodes and edges of a root once came to different tasks.
     is_large = sf.col("root").isin(roots)
     in_tasks = _chosen_in_tasks(nodes.where(~is_large), edges.where(~is_large), preference)
     in_rounds = _chosen_in_rounds(nodes.where(is_large), edges.where(is_large), preference)

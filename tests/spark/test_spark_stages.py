@@ -172,6 +172,7 @@ def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
         assert len(counts) == 8 and (abs(counts - 500) < 100).all()
 
 
+@pytest.mark.long
 def test_large_buckets_with_many_members_in_common_are_taken_as_one(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +293,7 @@ def test_stars_are_the_components_of_one_task(spark: Any, monkeypatch: pytest.Mo
     assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
 
 
-@pytest.mark.parametrize("most", [3, 40])
+@pytest.mark.parametrize("most", [pytest.param(3, marks=pytest.mark.long), 40])
 def test_representatives_in_rounds_are_those_of_one_task(
     spark: Any, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
