@@ -547,7 +547,13 @@ def _newest(path: str, options: Mapping[str, str]) -> tuple[Commit | None, int]:
     last = max((file.highs["commit_id"] for file in files), default=None)
     if last is None:
         return None, table.version()
-    row, *_ = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()
+    try:
+        row, *_ = table.to_pyarrow_table(filters=[("commit_id", "=", last)]).to_pylist()
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's derive from these
+        raise DamageError(
+            f"{path}/{COMMITS} has no row of commit {last} that can be read: {error}",
+            hint="use another copy of the dataset",
+        ) from error
     return Commit.of_row(row, path), table.version()
 
 

@@ -1,4 +1,4 @@
-"""Which process something belongs to: connections and locks do not survive a fork.
+"""Which process something belongs to, as connections and locks do not survive a fork; its memory.
 
 What a fork inherits, it neither uses nor closes: reads through it may be wrong, and closing it may
 drop the other process's locks.
@@ -6,9 +6,10 @@ drop the other process's locks.
 
 from __future__ import annotations
 
+import mmap
 import os
 
-__all__ = ["Process", "leave_open"]
+__all__ = ["Process", "leave_open", "require_memory"]
 
 _INHERITED: list[object] = []
 
@@ -35,3 +36,14 @@ class Process:
 def leave_open(*inherited: object) -> None:
     """Keep what a fork inherited from being closed, as the interpreter does with what it drops."""
     _INHERITED.extend(inherited)
+
+
+def require_memory(n_bytes: int) -> None:
+    """Raise a MemoryError if this process cannot have so many bytes more; 6 us.
+
+    Asked before code that does not look whether it got memory, and would end the process: orjson.
+    """
+    try:
+        mmap.mmap(-1, n_bytes).close()
+    except OSError as error:
+        raise MemoryError from error

@@ -18,6 +18,8 @@ import pytest
 
 from lshdb import Index
 from lshdb.cli._group import cli
+from lshdb.documents.formats import json_text
+from lshdb.files.process import require_memory
 from tests.cli.test_limits import limited
 
 pytestmark = pytest.mark.sqlite("a server has memory of its own")
@@ -160,3 +162,14 @@ def test_a_command_in_hardly_any_memory(tmp_path: Path) -> None:
     folder = tmp_path / "sound"
     prepare(folder, lambda made: short(made, 2_000))
     assert judge(folder, "pairs", (130,)).keys() <= {130}
+
+
+def test_memory_is_asked_for_before_a_parser_would_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MemoryError):
+        require_memory(2**62)
+    asked: list[int] = []
+    monkeypatch.setattr(json_text, "require_memory", asked.append)
+    assert json_text.load_json(b"[1]") == [1]
+    asked.clear()  # what the parser takes once
+    assert len(json_text.load_json(b'"' + b"x" * 2**17 + b'"')) == 2**17
+    assert asked[0] > 2**20

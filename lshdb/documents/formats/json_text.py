@@ -11,6 +11,7 @@ again, as a string of its digits.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 from dataclasses import replace
@@ -24,8 +25,14 @@ from lshdb.documents.formats.objects import NoDocumentError, Records
 from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.streams import OpenFile
 from lshdb.documents.values import json_value
+from lshdb.files.process import require_memory
 
 __all__ = ["JsonRecords", "exact_value", "load_json"]
+
+_PARSER_BYTES = 10 * 2**20
+"""What the parser takes when it is first used."""
+_LONG, _BYTES_A_BYTE = 2**16, 16
+"""Bytes of a record before which memory is asked for, and what the parser takes for a byte."""
 
 
 class JsonRecords:
@@ -77,6 +84,8 @@ def load_json(data: bytes) -> Any:
 
 def _loaded(data: bytes) -> tuple[Any, bool]:
     """Return the value that bytes hold, and whether they are JSON in the strict sense."""
+    if _parser_is_ready() and len(data) > _LONG:
+        require_memory(_BYTES_A_BYTE * len(data))
     try:
         return orjson.loads(data), True
     except orjson.JSONDecodeError:
@@ -85,6 +94,14 @@ def _loaded(data: bytes) -> tuple[Any, bool]:
         except (ValueError, RecursionError):
             pass
         raise
+
+
+@functools.cache
+def _parser_is_ready() -> bool:
+    """Return True, once the parser has its own memory."""
+    require_memory(_PARSER_BYTES)
+    orjson.loads(b"0")
+    return True
 
 
 def _rounded(digits: str) -> int | float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import mmap
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lshdb.arrays import np
+from lshdb.files.process import require_memory
 from lshdb.storage.dialects.base import NUMBERS, Database, Session, State
 from lshdb.storage.dialects.sqlite.connections import Connection, copy_database
 
@@ -161,12 +161,12 @@ class SqliteSession(Session):
     def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> str:
         """Encode values as JSON."""
         if isinstance(values, np.ndarray):
-            _require_memory(values.size)
+            _require_memory_of(values.size)
             return orjson.dumps(
                 np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY
             ).decode()
         values = list(values)
-        _require_memory(len(values))
+        _require_memory_of(len(values))
         return orjson.dumps(values).decode()
 
     def state(self) -> State | None:
@@ -253,14 +253,9 @@ def _insertion(into: str, columns: Sequence[str], n_rows: int) -> str:
     return f"INSERT {into} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)
 
 
-def _require_memory(n_values: int) -> None:
-    """Raise a MemoryError where orjson would get no memory, and end the process; 6 us."""
-    if n_values <= _FEW_VALUES:
-        return
-    try:
-        mmap.mmap(-1, _JSON_BYTES * n_values).close()
-    except OSError as error:
-        raise MemoryError from error
+def _require_memory_of(n_values: int) -> None:
+    if n_values > _FEW_VALUES:
+        require_memory(_JSON_BYTES * n_values)
 
 
 _TYPES = {
