@@ -30,6 +30,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.signing import Recipe, mapped
 from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
 from lshdb.storage.orders.freezing import due
@@ -37,6 +38,8 @@ from lshdb.storage.tables.records import timestamp
 
 __all__ = ["NextBatch", "add_signed", "next_batch", "release"]
 
+MANY = 2**20
+"""Of more documents, only those that share a hash with the night's are moved to be compared."""
 _BODIES = ("text", "tokens", "weights")
 _POSTING = ("bucket_key", "signature_id")
 
@@ -155,6 +158,11 @@ def _classified(frames: Frames, every: DataFrame, params: IndexParams) -> DataFr
     contents = stored.where("signature_id IS NOT NULL").select(
         "content_hash", sf.col("signature_id").alias("stored_signature")
     )
+    if frames.dataset.commit.counts["documents"] >= MANY:
+        old, contents = (
+            rows_among(known, name, rows.select(name))
+            for known, name in ((old, "key"), (contents, "content_hash"))
+        )
     documents = first.join(old, "key", "left")
     is_same = sf.col("old_body") == sf.col("body_hash")
     if not has_order(params):

@@ -35,7 +35,7 @@ def answers(spark: Any, folder: Path, asked_for: Collection[str]) -> dict[str, A
         return spark.createDataFrame(documents, "id string, text string")
 
     every, asked = frame(CORPUS), {"threshold": 0.5}
-    index = lshdb.spark.Index.create(str(folder / "d"), spark=spark, documents=1, **asked)
+    index = lshdb.spark.Index.create(str(folder / "d"), spark=spark, **asked)
     questions: dict[str, Callable[[], Any]] = {
         "session": lambda: type(spark).__module__,
         "pairs": lambda: lines(lshdb.spark.pairs(every, **asked)),

@@ -33,7 +33,7 @@ def test_the_interval_holds_what_is_lost(
     n_found = lshdb.spark.pairs(df, max_bucket=5, **ASKED).count()
     true = 1 - n_found / all_pairs
     assert true > 0.2
-    index = lshdb.spark.Index.create(str(tmp_path / "d"), documents=1, **ASKED)
+    index = lshdb.spark.Index.create(str(tmp_path / "d"), **ASKED)
     index.add(df)
     for found in (lshdb.spark.loss(df, max_bucket=5, **ASKED), index.loss(max_bucket=5)):
         assert found.low < true < found.high
