@@ -178,6 +178,7 @@ class TransientIndex:
             probe_limit=probe_limit, below=below, measure=measure,
         )  # fmt: skip
 
+    @tells
     def query_many(
         self,
         documents: Iterable[Any],
@@ -190,6 +191,7 @@ class TransientIndex:
         below: float | None = None,
         measure: str = "similarity",
         workers: int | None = 1,
+        on_progress: OnProgress | None = None,
     ) -> QueryAnswers:
         """Answer many queries; see :meth:`lshdb.Index.query_many`."""
         from lshdb.search.query import QueryAnswers

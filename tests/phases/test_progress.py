@@ -207,6 +207,13 @@ def test_recall_goes_on_within_a_block(
     assert phases(calls)[0] == ("documents", 40)
 
 
+def test_queries_of_files_tell() -> None:
+    with lshdb.TransientIndex.create(threshold=0.5) as index:
+        index.add(TEXTS)
+        calls = heard(lambda **how: index.query_many(TEXTS, **how))
+    assert phases(calls) == [("queries", 40)]
+
+
 def test_what_cannot_be_called_is_named(index: Index) -> None:
     with pytest.raises(ParameterError, match="on_progress is True, and cannot be called"):
         index.pairs(on_progress=True)  # type: ignore[arg-type]
