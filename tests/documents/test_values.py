@@ -152,7 +152,7 @@ class Colour(enum.StrEnum):
         (np.float16("nan"), None),
         (np.array([[1.5, np.inf]]), [[1.5, "Infinity"]]),
         (np.datetime64("2024-01-09"), "2024-01-09"),
-        (np.datetime64("NaT"), None),
+        (np.datetime64("NaT", "s"), None),
         (np.timedelta64(36, "h"), "P1DT12H"),
         (np.array(["2024-01-09", "NaT"], "M8[D]"), ["2024-01-09", None]),
         (2**64, str(2**64)),
