@@ -128,7 +128,7 @@ class Workers:
 
     def submit(self, work: Callable[[_Item], _Result], item: _Item) -> Task[_Item, _Result]:
         """Have work done on an item, soon; the task has its result, or its error."""
-        task = Task(work, item, self._stop, self._waiting)
+        task = Task(work, item, self._waiting)
         if self._n_threads:
             while self._given and self._given[0].is_done():
                 self._given.popleft()
@@ -144,15 +144,19 @@ class Workers:
             return
         self._n_started += 1
         try:
-            _thread.start_new_thread(_serve, (self._calls, self._waiting))
+            _thread.start_new_thread(_serve, (self._calls, self._waiting, self._stop))
         except RuntimeError:  # no thread can be started; running ones may still take the work
             self._n_started -= 1
             self.is_short = True
 
 
-def _serve(calls: SimpleQueue[bool], waiting: deque[Task[Any, Any]]) -> None:
-    """Do tasks until the end; a thread without memory ends, and leaves its tasks to others."""
-    with contextlib.suppress(MemoryError):
+def _serve(calls: SimpleQueue[bool], waiting: deque[Task[Any, Any]], stop: threading.Event) -> None:
+    """Do tasks until the end; a thread without memory ends, and leaves its tasks to others.
+
+    These threads alone are told to stop. A thread that does a task whose result it needs is stopped
+    by whatever stops the thread itself.
+    """
+    with until(stop), contextlib.suppress(MemoryError):
         while calls.get():
             with contextlib.suppress(IndexError):  # who needs its result has taken it
                 waiting.popleft().run()
@@ -202,14 +206,12 @@ class Task(Generic[_Item, _Result]):
         self,
         work: Callable[[_Item], _Result],
         item: _Item,
-        stop: threading.Event,
         waiting: deque[Task[Any, Any]],
     ) -> None:
         from concurrent.futures import Future
 
         self._work = work
         self._item = item
-        self._stop = stop
         self._waiting = waiting
         self._at_work = threading.Lock()
         self._done: Future[_Result] = Future()
@@ -222,8 +224,7 @@ class Task(Generic[_Item, _Result]):
             if self._done.done():
                 return
             try:
-                with until(self._stop):
-                    result = self._work(self._item)
+                result = self._work(self._item)
             except BaseException as error:
                 self._done.set_exception(error)
             else:

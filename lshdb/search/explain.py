@@ -8,7 +8,6 @@ on another host, texts are signed again.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable
@@ -400,7 +399,7 @@ def fields_of_keys(
         documents = snapshot.documents_of_keys(names)
         fields_of = snapshot.fields_of([document.doc_id for document in documents.values()])
         return {
-            key: _fields(key, fields_of.get(document.doc_id, "{}"))
+            key: orjson.loads(fields_of.get(document.doc_id, "{}"))
             for key, document in documents.items()
         }
 
@@ -413,24 +412,12 @@ def names_of_fields(store: OpenIndex, family: Family) -> list[str]:
     with store.reading() as snapshot:
         stored = snapshot.kept_fields() if isinstance(snapshot, Snapshot) else ()
         rows = itertools.islice(stored, _NAMED_DOCUMENTS)
-        return sorted({name for doc_id, text in rows for name in _fields(f"doc_id {doc_id}", text)})
+        return sorted({name for _, fields in rows for name in orjson.loads(fields)})
 
 
 def _keys(keys: Iterable[str]) -> list[str]:
     check_items("keys", keys, "an iterable of keys")
     return list(dict.fromkeys(check_key("a key", key) for key in keys))
-
-
-def _fields(key: str, text: str) -> dict[str, Any]:
-    """Return the fields that were kept of a document."""
-    with contextlib.suppress(ValueError):
-        fields = orjson.loads(text)
-        if isinstance(fields, dict):
-            return fields
-    raise DamageError(
-        f"the fields of {key!r} are no JSON object",
-        hint="run lshdb check, and then lshdb check --repair",
-    )
 
 
 def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
@@ -456,5 +443,5 @@ def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
                 hint="run lshdb check, and then lshdb check --repair",
             )
     fields_text = snapshot.fields_of([document.doc_id]).get(document.doc_id)
-    fields = _fields(key, fields_text or "{}")
+    fields = orjson.loads(fields_text or "{}")
     return ShownDocument(document, body, copies, params, fields)

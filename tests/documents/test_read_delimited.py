@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lshdb.documents.document import Document
@@ -201,6 +201,9 @@ def test_what_the_csv_module_writes_comes_back(
     read_bytes: Read, rows: list[tuple[str, str]], style: tuple[str, int], kind: tuple[str, str]
 ) -> None:
     input_format, delimiter = kind
+    # Lines of a cell of TSV with a tab could be records; the reader takes them so, and says it.
+    cells = [{*cell} for row in rows for cell in row]
+    assume(input_format == "csv" or not any("\t" in cell and cell & {*"\r\n"} for cell in cells))
     file = io.StringIO(newline="")
     end, quoting = style
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting)
