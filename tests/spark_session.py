@@ -77,6 +77,7 @@ def start(
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.session.timeZone": "UTC",
+            "spark.sql.maxPlanStringLength": "100000",  # as of the command line
             **settings,
         }
         for name, value in options.items():

@@ -68,6 +68,9 @@ _SETTINGS = {
     # Encodings of equal values do not shrink hashes, signatures or texts, and looking for them
     # takes a tenth of the time of signing and keeping rows.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Spark writes down every plan that it runs, with all plans of what is kept in it: 205 MB of
+    # text for pairs of ten documents.
+    "spark.sql.maxPlanStringLength": "100000",
 }
 """Settings that the caller may override."""
 

@@ -62,33 +62,31 @@ def test_a_dataset_of_one_machine_goes_on(
     assert rows(many.pairs(verify="signature")) == lines(one, verify="signature")
 
 
+@pytest.mark.long
 def test_nights_are_segments_that_are_merged_when_they_are_many(
     make_index: Callable[..., OneMachine],
     tmp_path: Path,
     spark: Any,
     monkeypatch: pytest.MonkeyPatch,
-    is_long: bool,
 ) -> None:
     """A question about one night reads the files of its buckets, and says what one machine does."""
     from lshdb.spark import dataset_add, dataset_frames
     from lshdb.spark.dataset_index import Index
 
     monkeypatch.setattr(dataset_add, "MANY", 16)
-    monkeypatch.setattr(freezing, "MOST_PARTS", 2 if is_long else 1)
+    monkeypatch.setattr(freezing, "MOST_PARTS", 2)
     monkeypatch.setattr(dataset_frames, "FILE_POSTINGS", 60)
     many, one = Index.create(str(tmp_path / "d"), threshold=0.5), make_index("one", threshold=0.5)
     n_segments = []
     last = [*MORE, FIRST[0], (FIRST[1][0], FIRST[2][1])]
-    nights = (FIRST[:8], FIRST[8:12], FIRST[12:], last) if is_long else (FIRST, last)
+    nights = (FIRST[:8], FIRST[8:12], FIRST[12:], last)
     for night in nights:
         result = many.add(spark.createDataFrame(night, "id string, text string"))
         one.add(sorted(night))
         segments = Dataset.open(many.path).segments()
         n_segments.append(len(segments))
     assert (result.replaced, result.unchanged) == (1, 1)
-    assert (
-        n_segments == ([1, 2, 1, 2] if is_long else [1, 1]) and min(map(len, segments.values())) > 1
-    )
+    assert n_segments == [1, 2, 1, 2] and min(map(len, segments.values())) > 1
     frames = dataset_frames.Frames(spark, Dataset.open(many.path))
     postings = frames.read("postings")
     key = postings.agg({"bucket_key": "max"}).collect()[0][0]
@@ -99,8 +97,6 @@ def test_nights_are_segments_that_are_merged_when_they_are_many(
     assert len(read.inputFiles()) <= len(segments) < len(postings.inputFiles()) / 2
     since = len(nights)
     assert rows(many.pairs(since=since)) == lines(one, since=since) != []
-    if not is_long:
-        return
     assert many.compact()["postings"] > 1
     assert list(Dataset.open(many.path).segments()) == [0]
     assert many.check() == []
