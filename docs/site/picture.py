@@ -20,25 +20,25 @@ from lshdb import Index, read_documents
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 FEEDS = {
     "press.jsonl": (
-        "CA1858-006150",
-        "565. If the property taken be claimed by any other person than the defendant or his "
-        "agent, and such person make affidavit of his title thereto, or right to the possession "
-        "thereof, stating the grounds of such title or right, and serve the same upon the officer.",
+        "press-1871-0412",
+        "14. Whoever draws water from the upper canal between May and September shall first ask "
+        "the keeper of the lock, and shall close the gate behind him before the evening bell, on "
+        "pain of a fine of two florins, of which the keeper has the half.",
     ),
     "radio.jsonl": (
-        "CA1868-005640",
-        "565. If the property ta ken be claimed by any other person than the defendant or his "
-        "agent, and such person make affidavit of his title thereto, or right to the posseeelon "
-        "thereof, stating the grounds of such title or right, and serve the same upon the officer.",
+        "radio-1871-0087",
+        "14. Whoever draws water from the upper ca nal between May and September shall first ask "
+        "the keeper of the lock, and shall close the gatc behind him before the evening bell, on "
+        "pain of a fine of two florins, of which the keeper has the half.",
     ),
     "wire.jsonl": (
-        "NV1861-004380",
-        "§ 565. If the property taken be claimed by any other person than the defendant or his "
-        "agent, and such person make affidavit of his title thereto, or right to the possession "
-        "thereof, stating the grounds of such title or right, and serve the same upon the oflicer.",
+        "wire-1873-0219",
+        "§ 14. Whoever draws water from the upper canal between May and September shall first ask "
+        "the keeper of the lock, and shall close the gate behind him before the evening bell, on "
+        "pain of a fine of two fiorins, of which the keeper has the half.",
     ),
 }
-"""Three scans of one section of the codes of California and Nevada."""
+"""Three scans of one rule about a canal."""
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
         contextlib.chdir(folder),
         sync_playwright() as playwright,
     ):
-        with Index.create("codes.lshdb", threshold=0.5) as index:
+        with Index.create("rules.lshdb", threshold=0.5) as index:
             for name, (key, text) in FEEDS.items():
                 Path(name).write_text(json.dumps({"id": key, "text": text}))
                 index.add(read_documents([name]))
