@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lshdb import Document, Index
@@ -69,6 +70,15 @@ def pack(paths: list[Path], folder: Path) -> Path:
                 if file.suffix in {".toml", ".db", ".npy"} or file.name == "lock":
                     archive.add(file, f"{path.name}/{file.name}")
     return target
+
+
+def pack_all(names: Iterable[str], build: Callable[[Path, str], None], folder: Path) -> None:
+    """Build an index of each name, and pack them together."""
+    with tempfile.TemporaryDirectory() as temporary:
+        paths = [Path(temporary) / f"{name}.lshdb" for name in names]
+        for path in paths:
+            build(path, path.stem)
+        print(pack(paths, folder))
 
 
 def main() -> None:

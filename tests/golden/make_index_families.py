@@ -7,11 +7,10 @@ Run once for every schema, at the version that writes it. What was made is kept 
 from __future__ import annotations
 
 import random
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.golden.make_index import pack
+from tests.golden.make_index import pack_all
 
 FOLDER = Path(__file__).with_name("indexes") / "families"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -71,11 +70,7 @@ def build(path: Path, metric: str) -> None:
 
 def main() -> None:
     """Build the indexes and pack them as ``families/<schema revision>.tar.gz``."""
-    with tempfile.TemporaryDirectory() as temporary:
-        paths = [Path(temporary) / f"{metric}.lshdb" for metric in SETTINGS]
-        for path in paths:
-            build(path, path.stem)
-        print(pack(paths, FOLDER))
+    pack_all(SETTINGS, build, FOLDER)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from lshdb import Document, Index
-from tests.golden.make_index import WORDS, pack
+from tests.golden.make_index import WORDS, pack_all
 
 FOLDER = Path(__file__).with_name("indexes") / "kinds"
 TEXTS: dict[str, dict[str, Any]] = {
@@ -90,11 +89,7 @@ def answers(index: Index, kind: str) -> dict[str, Any]:
 
 def main() -> None:
     """Build the indexes and pack them as ``kinds/<schema revision>.tar.gz``."""
-    with tempfile.TemporaryDirectory() as temporary:
-        paths = [Path(temporary) / f"{kind}.lshdb" for kind in KINDS]
-        for path in paths:
-            build(path, path.stem)
-        print(pack(paths, FOLDER))
+    pack_all(KINDS, build, FOLDER)
 
 
 if __name__ == "__main__":
