@@ -14,6 +14,8 @@ from lshdb.search.candidates import contains
 __all__ = ["component_roots", "connect", "represent", "spanning"]
 
 Ids = NDArray[np.int64]
+_ROUNDS = 32
+"""Of deciding many nodes at once."""
 
 
 def component_roots(left: Ids, right: Ids) -> Ids:
@@ -158,11 +160,13 @@ def _independent(m: int, ends: Ids, far_ends: Ids) -> NDArray[np.bool_]:
     """Return which of m nodes the greedy choice in order takes, given each pair both ways round.
 
     In rounds over whole arrays: a node is taken as soon as no neighbour before it is undecided.
-    That gives the same result as going through them in turn (Blelloch, Fineman and Shun, 2012).
+    That gives the same result as going through them in turn, and few rounds decide nearly all if
+    the order is random (Blelloch, Fineman and Shun, 2012). A chain of versions in order has a round
+    for each, so what ``_ROUNDS`` have not decided is decided in turn, a microsecond a node.
     """
     chosen = np.zeros(m, dtype=bool)
     undecided = np.ones(m, dtype=bool)
-    while undecided.any():
+    for _ in range(_ROUNDS):
         first = np.full(m, m)
         np.minimum.at(first, ends, far_ends)
         fresh = undecided & (np.arange(m) < first)
@@ -171,4 +175,14 @@ def _independent(m: int, ends: Ids, far_ends: Ids) -> NDArray[np.bool_]:
         undecided[far_ends[fresh[ends]]] = False
         open_ = undecided[ends] & undecided[far_ends]
         ends, far_ends = ends[open_], far_ends[open_]
-    return chosen
+        if not len(ends):
+            break
+    is_behind = ends < far_ends
+    ends, far_ends = ends[is_behind], far_ends[is_behind]
+    by_end = np.argsort(ends, kind="stable")
+    nodes, starts = np.unique(ends[by_end], return_index=True)
+    behind, bounds = far_ends[by_end], np.append(starts, len(ends)).tolist()
+    for place, node in enumerate(nodes.tolist()):
+        if undecided[node]:
+            undecided[behind[bounds[place] : bounds[place + 1]]] = False
+    return chosen | undecided

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,8 +62,8 @@ def test_a_spanning_forest_connects_the_same_with_no_pair_too_many(
     assert len(places) == len(expected) - len(set(expected.values()))
 
 
-@given(PAIRS, st.randoms(use_true_random=False))
-def test_representatives_are_those_of_the_greedy_choice(pairs, random) -> None:  # type: ignore[no-untyped-def]
+@given(PAIRS, st.randoms(use_true_random=False), st.sampled_from([0, 1, 32]))
+def test_representatives_are_those_of_the_greedy_choice(pairs, random, rounds) -> None:  # type: ignore[no-untyped-def]
     pairs = sorted(set(pairs))
     order = sorted({node for pair in pairs for node in pair} | {100, 101})
     random.shuffle(order)
@@ -76,13 +78,22 @@ def test_representatives_are_those_of_the_greedy_choice(pairs, random) -> None: 
             for other in near[node]:
                 expected.setdefault(other, node)
     left, right = columns(pairs)
-    nodes, found, by = represent(np.array(order, dtype=np.int64), left, right)
+    with mock.patch("lshdb.search.components._ROUNDS", rounds):
+        nodes, found, by = represent(np.array(order, dtype=np.int64), left, right)
     assert dict(zip(nodes.tolist(), found.tolist(), strict=True)) == expected
     for node, representative, pair in zip(nodes.tolist(), found.tolist(), by.tolist(), strict=True):
         if representative == node:
             assert pair == -1
         else:
             assert set(pairs[pair]) == {node, representative}
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_chain_in_order_is_cut_at_every_second(step: int) -> None:
+    n = 50_000  # a round for each took minutes
+    order = np.arange(n)[::step]
+    nodes, representatives, _ = represent(order, np.arange(n - 1), np.arange(1, n))
+    assert nodes[representatives == nodes].tolist() == sorted(order[::2].tolist())
 
 
 @pytest.mark.parametrize(
