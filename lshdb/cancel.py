@@ -1,7 +1,7 @@
 """End work early: threads that nobody waits for, signals, and cleaning up.
 
-Only the main thread sees signals. When it stops waiting, it sets the event of its worker threads;
-long work checks the event here between its steps. This module imports nothing else of lshdb, so
+Only the main thread sees signals. When it stops waiting, it tells its worker threads; long work
+looks here between its steps whether it was told. This module imports nothing else of lshdb, so
 pure stages may use it too.
 """
 
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 __all__ = [
+    "Stop",
     "Stopped",
     "Terminated",
     "clean_up",
@@ -31,13 +32,30 @@ class Stopped(BaseException):
     """The result of a worker is no longer needed; never seen outside ``threads.py``."""
 
 
+class Stop:
+    """Tells threads to stop.
+
+    An attribute is set in one step. ``threading.Event`` takes several, and an interrupt between
+    them leaves its lock taken for ever.
+
+    Attributes
+    ----------
+    is_told : bool
+    """
+
+    __slots__ = ("is_told",)
+
+    def __init__(self) -> None:
+        self.is_told = False
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM asked the process to end; treated like Ctrl-C, except for the exit code."""
 
 
 @contextlib.contextmanager
-def until(stop: threading.Event) -> Iterator[None]:
-    """End the work of this thread in the block when the event is set."""
+def until(stop: Stop) -> Iterator[None]:
+    """End the work of this thread in the block when it is told to."""
     before = getattr(_told, "stop", None)
     _told.stop = stop
     try:
@@ -55,8 +73,8 @@ def stop_if_told() -> None:
     ------
     Stopped
     """
-    stop: threading.Event | None = getattr(_told, "stop", None)
-    if stop is not None and stop.is_set():
+    stop: Stop | None = getattr(_told, "stop", None)
+    if stop is not None and stop.is_told:
         raise Stopped
 
 

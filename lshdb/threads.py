@@ -7,18 +7,17 @@ import contextlib
 import gc
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar, cast
 
 from lshdb.arguments import check_whole
-from lshdb.cancel import until
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from lshdb.cancel import Stop, stop_if_told, until
 
 __all__ = [
+    "Lent",
     "Task",
     "Workers",
     "choose_workers",
@@ -81,6 +80,10 @@ class Workers:
     Threads are started without waiting for them, unlike those of :mod:`threading`: that would wait
     for ever for one that has no memory to begin with (https://github.com/python/cpython/issues/140746).
 
+    Ctrl-C may come between any two steps of Python in the main thread, also within conditions and
+    events of :mod:`threading`, which then keep a lock for ever. So nothing here waits for one:
+    there are locks taken by ``with``, queues, and attributes, each of which is one step.
+
     Parameters
     ----------
     n_threads : int
@@ -99,27 +102,21 @@ class Workers:
         self._n_threads = n_threads
         self._waiting: deque[Task[Any, Any]] = deque()
         self._given: deque[Task[Any, Any]] = deque()
-        self._calls: SimpleQueue[bool] = SimpleQueue()
-        """For each task that comes, True; for the end of each thread, False."""
-        self._stop = threading.Event()
+        self._calls: SimpleQueue[object] = SimpleQueue()
+        """For each task that comes, True; anything else is the end, which threads hand on."""
+        self._stop = Stop()
+        # Puts itself there if Ctrl-C came while these were being left: no step of Python is needed.
+        self._end: weakref.ref[Workers] = weakref.ref(self, self._calls.put)
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._stop.set()
+        self._stop.is_told = True
+        self._calls.put(False)
         self._waiting.clear()
-        self._end_threads()
         while self._given:
             self._given.pop().drop()
-
-    def __del__(self) -> None:
-        """End the threads if Ctrl-C came while these were being left."""
-        self._end_threads()
-
-    def _end_threads(self) -> None:
-        for _ in range(self._n_started):
-            self._calls.put(False)
 
     @property
     def is_idle(self) -> bool:
@@ -144,22 +141,28 @@ class Workers:
             return
         self._n_started += 1
         try:
-            _thread.start_new_thread(_serve, (self._calls, self._waiting, self._stop))
+            _thread.start_new_thread(_serve, (self._calls, self._waiting, self._stop, self._end))
         except RuntimeError:  # no thread can be started; running ones may still take the work
             self._n_started -= 1
             self.is_short = True
 
 
-def _serve(calls: SimpleQueue[bool], waiting: deque[Task[Any, Any]], stop: threading.Event) -> None:
+def _serve(
+    calls: SimpleQueue[object],
+    waiting: deque[Task[Any, Any]],
+    stop: Stop,
+    workers: weakref.ref[Workers],
+) -> None:
     """Do tasks until the end; a thread without memory ends, and leaves its tasks to others.
 
     These threads alone are told to stop. A thread that does a task whose result it needs is stopped
     by whatever stops the thread itself.
     """
     with until(stop), contextlib.suppress(MemoryError):
-        while calls.get():
+        while calls.get() is True and workers() is not None:
             with contextlib.suppress(IndexError):  # who needs its result has taken it
                 waiting.popleft().run()
+        calls.put(False)
 
 
 def work_ahead(
@@ -208,36 +211,46 @@ class Task(Generic[_Item, _Result]):
         item: _Item,
         waiting: deque[Task[Any, Any]],
     ) -> None:
-        from concurrent.futures import Future
-
         self._work = work
         self._item = item
         self._waiting = waiting
         self._at_work = threading.Lock()
-        self._done: Future[_Result] = Future()
+        self._worker: int | None = None
+        self._is_done = threading.Lock()  # until then it is locked
+        self._is_done.acquire()
+        self._outcome: tuple[_Result | None, BaseException | None] | None = None
 
     def run(self) -> None:
         """Do the work, unless another thread is at it or has done it."""
-        if self._at_work.locked():
-            return
+        if not self._at_work.locked():
+            self._end()
+
+    def _end(self) -> None:
+        """Do the work unless it is done; wait for the thread that is at it."""
         with self._at_work:
-            if self._done.done():
+            if self._outcome is not None:
                 return
+            self._worker = threading.get_ident()
             try:
-                result = self._work(self._item)
+                self._outcome = self._work(self._item), None
             except BaseException as error:
-                self._done.set_exception(error)
-            else:
-                self._done.set_result(result)
+                self._outcome = None, error
+            self._is_done.release()
 
     def is_done(self) -> bool:
         """Return whether there is a result, or an error."""
-        return self._done.done()
+        return self._outcome is not None
 
     def drop(self) -> None:
-        """Have the work not done, or wait for the thread that is at it."""
+        """Have the work not done, or wait for the thread that is at it.
+
+        That may be this one: the garbage collector, which comes at any time, has found the iterator
+        that nobody has any more whose work this is.
+        """
+        if self._worker == threading.get_ident():
+            return
         with self._at_work:
-            self._done.cancel()
+            self._outcome = self._outcome or (None, None)
 
     def result(self, *, helps: bool) -> _Result:
         """Return the result; ``helps`` does the work in this thread unless another has taken it.
@@ -248,22 +261,57 @@ class Task(Generic[_Item, _Result]):
         Without ``helps``, it does the work after a while: the threads may have ended as they began.
         """
         if not helps:
-            with contextlib.suppress(TimeoutError):
-                self._done.exception(_PATIENCE)
+            self._is_done.acquire(timeout=_PATIENCE)
         with contextlib.suppress(ValueError, IndexError):  # it is done, or another takes it
             self._waiting.remove(self)
         self.run()
-        while helps and not self._done.done() and self._waiting:
+        while helps and self._outcome is None and self._waiting:
             with contextlib.suppress(IndexError):  # a thread has taken it
                 self._waiting.pop().run_for_others()
-        return self._done.result()
+        self._end()
+        result, error = self._outcome or (None, None)
+        if error is not None:
+            raise error
+        return cast(_Result, result)
 
     def run_for_others(self) -> None:
         """Do the work; raise an interrupt at once, and leave other errors to the result."""
         self.run()
-        error = self._done.exception() if self._done.done() else None
+        error = self._outcome[1] if self._outcome is not None else None
         if error is not None and not isinstance(error, Exception):
             raise error
+
+
+class Lent(Generic[_Item]):
+    """Things of which each is used by one thread at a time.
+
+    Ctrl-C may come when one was just taken, and nobody gives it back. So a thread that waits for
+    one looks whether it is told to stop, as it is when the thread that was interrupted leaves.
+    """
+
+    def __init__(self, things: Iterable[_Item]) -> None:
+        self._idle: SimpleQueue[_Item] = SimpleQueue()
+        for thing in things:
+            self._idle.put(thing)
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[_Item]:
+        """Have one for the block.
+
+        Raises
+        ------
+        Stopped
+        """
+        while True:
+            try:
+                thing = self._idle.get(timeout=_PATIENCE)
+                break
+            except Empty:
+                stop_if_told()
+        try:
+            yield thing
+        finally:
+            self._idle.put(thing)
 
 
 @contextlib.contextmanager

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import _thread
+import dis
+import gc
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
 from lshdb import threads
-from lshdb.cancel import stop_if_told
+from lshdb.cancel import Stop, Stopped, stop_if_told, until
 from lshdb.errors import ParameterError
-from lshdb.threads import Workers, choose_workers, collector_paused, in_chunks, work_ahead
+from lshdb.threads import (
+    Lent,
+    Workers,
+    choose_workers,
+    collector_paused,
+    in_chunks,
+    work_ahead,
+)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -124,6 +138,7 @@ def test_threads_that_end_as_they_begin_are_not_waited_for(
     lives: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a new thread has no memory: it was started, and never does a thing."""
+    monkeypatch.setattr(threads, "_PATIENCE", 0.02)
     start, started = _thread.start_new_thread, []
 
     def dying(function: Callable[..., object], arguments: tuple[object, ...]) -> int:
@@ -148,6 +163,7 @@ def test_a_thread_without_memory_ends_and_leaves_its_tasks(
                 raise MemoryError
             super().run()
 
+    monkeypatch.setattr(threads, "_PATIENCE", 0.02)
     monkeypatch.setattr(threads, "Task", Refusing)
     assert list(work_ahead(lambda number: -number, range(5), workers=2)) == [0, -1, -2, -3, -4]
     assert capsys.readouterr().err == ""
@@ -297,3 +313,152 @@ def test_an_interrupt_comes_as_one_and_ends_the_work() -> None:
     while _thread._count() > n_before and time.monotonic() < until:
         time.sleep(0.001)
     assert _thread._count() <= n_before
+
+
+@contextmanager
+def a_limit(seconds: float) -> Iterator[None]:
+    """End what waits for longer; Python's waits can be interrupted."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it waits for what does not come")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Interrupt:
+    """Ctrl-C at the nth place where the interpreter looks for one; a context manager.
+
+    These are behind calls, at the beginning of functions, and where loops go back.
+    """
+
+    def __init__(self, nth: int) -> None:
+        self._nth, self._place = nth, 0
+        self._before: dict[FrameType, str] = {}
+
+    def __enter__(self) -> Interrupt:
+        self._own = sys._getframe(1)
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    @property
+    def has_come(self) -> bool:
+        return self._place == self._nth
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and frame.f_code is not Interrupt.__exit__.__code__:
+            before, now = self._before.get(frame, ""), names_of(frame.f_code)[frame.f_lasti]
+            self._before[frame] = now
+            is_behind_call = before.startswith("CALL") and "INTRINSIC" not in before
+            if is_behind_call or now in ("RESUME", "JUMP_BACKWARD"):
+                self._place += 1
+                if self.has_come:
+                    self._before.clear()
+                    raise KeyboardInterrupt
+        return self._trace
+
+
+NAMES: dict[CodeType, dict[int, str]] = {}
+
+
+def names_of(code: CodeType) -> dict[int, str]:
+    if code not in NAMES:
+        NAMES[code] = {each.offset: each.opname for each in dis.get_instructions(code)}
+    return NAMES[code]
+
+
+def squares_of_tasks(*, helps: bool) -> list[int]:
+    def square(number: int) -> int:
+        stop_if_told()
+        time.sleep(0.001)
+        return number * number
+
+    with Workers(1) as workers:
+        tasks = [workers.submit(square, number) for number in range(3)]
+        return [task.result(helps=helps) for task in tasks]
+
+
+def squares_with_lent() -> list[int]:
+    lent = Lent([7])
+
+    def square(number: int) -> int:
+        with lent.one():
+            time.sleep(0.001)
+            return number * number
+
+    return list(work_ahead(square, range(3), workers=2))
+
+
+@pytest.mark.parametrize(
+    "squares",
+    [
+        partial(squares_of_tasks, helps=True),
+        partial(squares_of_tasks, helps=False),
+        squares_with_lent,
+    ],
+)
+def test_an_interrupt_at_every_place(squares: Callable[[], list[int]]) -> None:
+    """Nobody waits for ever, and every thread ends."""
+    n_before, nth = _thread._count(), 0
+    with collector_paused():
+        while True:
+            nth += 1
+            with a_limit(10):
+                try:
+                    with Interrupt(nth) as interrupt:
+                        assert squares() == [0, 1, 4]
+                except KeyboardInterrupt:
+                    pass
+                if not interrupt.has_come:
+                    break
+                while _thread._count() > n_before:
+                    time.sleep(0.0005)
+    assert nth > 50
+
+
+def test_who_waits_for_what_an_interrupt_lost_is_told_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_PATIENCE", 0.001)
+    lent, stop = Lent([7]), Stop()
+    with lent.one() as lost, a_limit(10), until(stop):
+        assert lost == 7
+        stop.is_told = True
+        with pytest.raises(Stopped), lent.one():
+            raise AssertionError("two have one thing")
+    with lent.one() as again:
+        assert again == 7
+
+
+def test_the_collector_may_find_an_iterator_in_a_thread_that_works_for_it() -> None:
+    """It would wait for the end of its own work."""
+    left, collected, n_before = threading.Event(), [], _thread._count()
+
+    def work(number: int) -> int:
+        if number == 1:
+            assert left.wait(10)
+            gc.collect()
+            collected.append(number)
+        return number
+
+    def leave() -> None:
+        results = work_ahead(work, range(3), workers=2)
+        assert next(results) == 0
+        cycle: list[object] = [results]
+        cycle.append(cycle)
+
+    with collector_paused(), a_limit(10):
+        leave()
+        left.set()
+        while _thread._count() > n_before:
+            time.sleep(0.001)
+    assert collected == [1]

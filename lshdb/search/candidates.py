@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -32,7 +31,7 @@ from lshdb.phases.phase import Phase, counting
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.index_state import IndexState
-from lshdb.threads import work_ahead
+from lshdb.threads import Lent, work_ahead
 
 __all__ = [
     "PART_SIGNATURES",
@@ -356,16 +355,11 @@ def _read_ahead(
     """
     are_all_readers = workers > 1 and snapshot.postings.are_frozen
     with snapshot.twins(workers if are_all_readers else workers - 1) as twins:
-        idle: SimpleQueue[IndexState] = SimpleQueue()
-        for twin in twins or [snapshot]:
-            idle.put(twin)
+        readers = Lent(twins or [snapshot])
 
         def work(part: _Part) -> Buckets:
-            reader = idle.get()
-            try:
+            with readers.one() as reader:
                 return read(reader, part)
-            finally:
-                idle.put(reader)
 
         yield from work_ahead(work, parts, workers=workers if twins else 1)
 

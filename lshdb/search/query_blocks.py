@@ -22,7 +22,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import repeat
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from lshdb.search.verification import (
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.transactions.index_state import IndexState
-from lshdb.threads import work_ahead
+from lshdb.threads import Lent, work_ahead
 
 __all__ = ["BlockSearcher", "HitColumns", "QueryBlock", "answer_blocks"]
 
@@ -407,9 +406,7 @@ def answer_blocks(
     """
     with ExitStack() as stack:
         twins = stack.enter_context(snapshot.twins(workers if workers > 1 else 0))
-        idle: SimpleQueue[IndexState] = SimpleQueue()
-        for twin in twins or [snapshot]:
-            idle.put(twin)
+        readers = Lent(twins or [snapshot])
 
         def work(
             chunk: list[tuple[str, Any]],
@@ -418,15 +415,12 @@ def answer_blocks(
             block, error = _signed(family, chunk)
             ready: list[HitColumns] = []
             n_answered = n_hits = 0
-            reader = idle.get()
-            try:
+            with readers.one() as reader:
                 for columns in searcher.answers(reader, block):
                     ready.append(columns)
                     n_answered, n_hits = n_answered + len(columns.queries), n_hits + len(columns)
                     if n_hits > _MOST_HITS:
                         break
-            finally:
-                idle.put(reader)
             unusable = "" if error is None else chunk[len(block.keys)][0]
             return ready, block.after(n_answered), error, unusable
 

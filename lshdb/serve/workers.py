@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from lshdb.cancel import stop_if_told, until
+from lshdb.cancel import Stop, stop_if_told, until
 
 __all__ = ["BusyError", "QuestionThreads", "TooSlowError"]
 
@@ -111,16 +111,20 @@ def _begun(most: int) -> ThreadPoolExecutor | None:
     """Return a pool of as many threads as the system gives, all begun; None if it gives none."""
     for n_threads in range(most, 0, -1):
         pool = ThreadPoolExecutor(n_threads, thread_name_prefix="lshdb-serve")
-        gate = threading.Event()
+        gate = threading.Lock()
+
+        def come(gate: threading.Lock = gate) -> None:
+            with gate:
+                pass
+
         try:
-            for _ in range(n_threads):
-                pool.submit(gate.wait)
+            with gate:
+                for _ in range(n_threads):
+                    pool.submit(come)
         except RuntimeError:
             pool.shutdown(wait=False, cancel_futures=True)
         else:
             return pool
-        finally:
-            gate.set()
     return None
 
 
@@ -134,11 +138,11 @@ class _Work(Generic[_Answer]):
     def __init__(self, before: Callable[[], object], question: Callable[[], _Answer]) -> None:
         self._before = before
         self._question: Callable[[], _Answer] | None = question
-        self._told = threading.Event()
+        self._told = Stop()
 
     def cancel(self) -> None:
         """Drop the question, and tell its thread to stop."""
-        self._told.set()
+        self._told.is_told = True
         self._question = None
 
     def __call__(self) -> _Answer:

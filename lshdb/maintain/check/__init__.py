@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from queue import SimpleQueue
 
 from lshdb.errors import LshdbError
 from lshdb.maintain.check.document_checks import (
@@ -47,7 +46,7 @@ from lshdb.maintain.check.signature_checks import (
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.store import Store
-from lshdb.threads import Workers, choose_workers
+from lshdb.threads import Lent, Workers, choose_workers
 
 __all__ = ["Finding", "check_index", "check_store"]
 
@@ -111,17 +110,12 @@ def check_index(
         ]
     ahead = [] if quick else [(kind, step) for kind, step in steps if kind in _AHEAD]
     with snapshot.twins(workers - 1) as twins, Workers(len(twins)) as threads:
-        idle: SimpleQueue[Snapshot] = SimpleQueue()
-        for twin in twins:
-            idle.put(twin)
+        readers = Lent(twins)
 
         def work(named: tuple[str, _Step]) -> list[Finding]:
             kind, step = named
-            reader = idle.get()
-            try:
+            with readers.one() as reader:
                 return list(_limited(kind, step(reader)))
-            finally:
-                idle.put(reader)
 
         tasks = {named[0]: threads.submit(work, named) for named in ahead if twins}
         own: dict[str, Iterable[Finding]] = {
