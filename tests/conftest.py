@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import os
 import random
@@ -30,6 +31,10 @@ settings.load_profile("lshdb")
 WORDS = [
     a + b for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so") for b in ("d", "f", "g", "st", "x")
 ]
+
+# Far more than any takes, however busy the machine is.
+SECONDS_OF_A_TEST, SECONDS_OF_A_LONG_TEST, SECONDS_OF_THE_END = 400, 4 * 3600, 60
+STDERR = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.dup(2)  # what a test writes there is captured
     config.addinivalue_line(
         "markers", "sqlite(reason): about a file of SQLite; skipped with --database=postgres"
     )
@@ -71,6 +77,27 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "long(when): run with --faults=long alone; ``when`` says for which parameters",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Show where all threads are, and end the process, if a test waits for ever."""
+    is_long = item.config.getoption("--faults") == "long" or item.config.getoption("usepdb")
+    _end_after(item.config, SECONDS_OF_A_LONG_TEST if is_long else SECONDS_OF_A_TEST)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The same for threads that tests have left, and that the end of the process waits for."""
+    _end_after(config, SECONDS_OF_THE_END)
+
+
+def _end_after(config: pytest.Config, seconds: float) -> None:
+    faulthandler.dump_traceback_later(seconds, exit=True, file=config.stash[STDERR])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
