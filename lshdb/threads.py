@@ -15,11 +15,13 @@ from typing import Any, Generic, TypeVar, cast
 
 from lshdb.arguments import check_whole
 from lshdb.cancel import Stop, stop_if_told, until
+from lshdb.files.process import Process
 
 __all__ = [
     "Lent",
     "Task",
     "Workers",
+    "begin_thread",
     "choose_workers",
     "collector_paused",
     "give_memory_back",
@@ -198,6 +200,32 @@ def work_ahead(
             raise error
 
 
+def begin_thread(work: Callable[[], object]) -> threading.Event:
+    """Have a thread do something, without waiting for it to begin; see :class:`Workers`.
+
+    Returns
+    -------
+    Event
+        Set when it has ended; never if there was no memory to begin with.
+
+    Raises
+    ------
+    RuntimeError
+        The system gives no thread.
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            with contextlib.suppress(MemoryError):
+                work()
+        finally:
+            ended.set()
+
+    _thread.start_new_thread(run, ())
+    return ended
+
+
 class Task(Generic[_Item, _Result]):
     """Work on one item, done once by the thread that takes it first.
 
@@ -219,6 +247,7 @@ class Task(Generic[_Item, _Result]):
         self._is_done = threading.Lock()  # until then it is locked
         self._is_done.acquire()
         self._outcome: tuple[_Result | None, BaseException | None] | None = None
+        self._process = Process()
 
     def run(self) -> None:
         """Do the work, unless another thread is at it or has done it."""
@@ -245,9 +274,9 @@ class Task(Generic[_Item, _Result]):
         """Have the work not done, or wait for the thread that is at it.
 
         That may be this one: the garbage collector, which comes at any time, has found the iterator
-        that nobody has any more whose work this is.
+        that nobody has any more whose work this is. A fork has no such thread.
         """
-        if self._worker == threading.get_ident():
+        if self._worker == threading.get_ident() or not self._process.is_this:
             return
         with self._at_work:
             self._outcome = self._outcome or (None, None)
@@ -260,6 +289,8 @@ class Task(Generic[_Item, _Result]):
 
         Without ``helps``, it does the work after a while: the threads may have ended as they began.
         """
+        if self._outcome is None and not self._process.is_this:
+            return self._work(self._item)  # the thread that was at it is the parent's
         if not helps:
             self._is_done.acquire(timeout=_PATIENCE)
         with contextlib.suppress(ValueError, IndexError):  # it is done, or another takes it

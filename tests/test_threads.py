@@ -25,11 +25,13 @@ from lshdb.errors import ParameterError
 from lshdb.threads import (
     Lent,
     Workers,
+    begin_thread,
     choose_workers,
     collector_paused,
     in_chunks,
     work_ahead,
 )
+from tests.children.waiting import end_of
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -462,3 +464,35 @@ def test_the_collector_may_find_an_iterator_in_a_thread_that_works_for_it() -> N
         while _thread._count() > n_before:
             time.sleep(0.001)
     assert collected == [1]
+
+
+def test_a_fork_waits_for_no_thread_of_its_parent() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def work(number: int) -> int:
+        begun.set()
+        assert os.getpid() != parent or go.wait(60)
+        return number
+
+    parent = os.getpid()
+    with Workers(1) as workers:
+        task = workers.submit(work, 7)
+        assert begun.wait(60)
+        child = os.fork()
+        if not child:
+            result = 1
+            try:
+                result = task.result(helps=True)
+                workers.__exit__()
+            finally:
+                os._exit(result)
+        assert end_of(child, 20) == 7
+        go.set()
+        assert task.result(helps=False) == 7
+
+
+def test_a_thread_is_begun_without_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    assert begin_thread(lambda: done.append(1)).wait(60) and done == [1]
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *_: 1)  # it has no memory to begin
+    assert not begin_thread(lambda: done.append(2)).wait(0.01)

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lshdb import Document, Rejected
@@ -36,6 +37,7 @@ from lshdb.documents.blocks import (
 )
 from lshdb.phases.bars import Share, TerminalBar, amount, time_left
 from lshdb.phases.phase import telling
+from lshdb.threads import begin_thread
 
 if TYPE_CHECKING:
     from lshdb.groups.rewrite_files import RewrittenFile
@@ -217,9 +219,8 @@ def prompt_interrupts() -> Iterator[None]:
     os.set_blocking(writer, False)
     over = threading.Event()
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(reader, over), daemon=True)
     try:
-        watcher.start()
+        ended = begin_thread(partial(_watch, reader, over))
     except RuntimeError:  # the system gives no thread; then a signal waits for the main one
         signal.set_wakeup_fd(before)
         os.close(writer)
@@ -232,8 +233,8 @@ def prompt_interrupts() -> Iterator[None]:
         over.set()
         signal.set_wakeup_fd(before)
         os.close(writer)  # the watcher reads the end
-        watcher.join()
-        os.close(reader)
+        if ended.wait(_PATIENCE_SECONDS):  # it had memory to begin
+            os.close(reader)
 
 
 def _watch(reader: int, over: threading.Event) -> None:

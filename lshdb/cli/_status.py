@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from lshdb.cli._cells import harmless
+from lshdb.threads import begin_thread
 
 __all__ = ["erase", "status_line"]
 
@@ -52,9 +53,8 @@ def status_line(words: str, count: Callable[[], str] | None = None) -> Iterator[
             seconds = int(time.monotonic() - start)
             _draw(", ".join([*filter(None, parts), f"{seconds // 60}:{seconds % 60:02}"]))
 
-    thread = threading.Thread(target=draw, daemon=True)
     try:
-        thread.start()
+        ended = begin_thread(draw)
     except RuntimeError:  # the system gives no thread
         yield
         return
@@ -62,7 +62,7 @@ def status_line(words: str, count: Callable[[], str] | None = None) -> Iterator[
         yield
     finally:
         over.set()
-        thread.join()
+        ended.wait(_PATIENCE_SECONDS)  # unless it had no memory to begin
         erase()
 
 
