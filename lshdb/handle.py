@@ -60,8 +60,8 @@ __all__ = [
     "tells",
 ]
 
-ATTEMPTS = 5
 PREVIEW_ROWS = 10
+ATTEMPTS = 5
 """How often a question is asked if the index changes each time."""
 
 LONGEST_WAIT = 0.05
@@ -78,47 +78,46 @@ class _Turns:
     """Turns that threads take in the order in which they come.
 
     Nobody waits for longer than ``LONGEST_WAIT``, so a slow question, as of a cold disk, holds up
-    no other for longer.
+    no other for longer. A turn belongs to a lock of the asker's: if Ctrl-C comes between taking it
+    and giving it back, it ends with the lock.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
-        self.is_taken = False
+        self._holder: Callable[[], threading.Lock | None] = _nobody
 
-    def take(self) -> bool:
-        """Wait for a turn; False where it did not come, and there is none to give back."""
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody has the turn."""
+        return self._holder() is not None
+
+    def take(self, own: threading.Lock) -> None:
+        """Wait for a turn; it may not come."""
         with self._guard:
             if not self.is_taken:
-                self.is_taken = True
-                return True
-            own = threading.Lock()
+                self._holder = weakref.ref(own)
+                return
             own.acquire()
             self._waiting.append(own)
-        try:
-            if own.acquire(timeout=LONGEST_WAIT):
-                return True
-        except BaseException:  # an interrupt
-            if not self._withdraw(own):
-                self.give()
-            raise
-        return not self._withdraw(own)
+        if not own.acquire(timeout=LONGEST_WAIT):
+            self.give(own)
 
-    def _withdraw(self, own: threading.Lock) -> bool:
-        """Wait no longer; False where the turn has come meanwhile."""
+    def give(self, own: threading.Lock) -> None:
+        """Give a turn, if it has come, to who has waited longest; wait for it no longer."""
         with self._guard:
-            if own in self._waiting:
+            if self._holder() is own:
+                self._holder = _nobody
+                if self._waiting:
+                    following = self._waiting.popleft()
+                    self._holder = weakref.ref(following)
+                    following.release()
+            elif own in self._waiting:
                 self._waiting.remove(own)
-                return True
-            return False
 
-    def give(self) -> None:
-        """Give the turn to who has waited longest."""
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self.is_taken = False
+
+def _nobody() -> None:
+    return None
 
 
 class Handle:
@@ -232,14 +231,14 @@ class Handle:
         other there spent a sixth to a quarter of their time on that: eight threads answered fewer
         queries than one. A server is asked once a question, and needs no turns.
         """
-        has_turn = False
+        if self.now[0].database.answers_at_once:
+            return self.ask(question, *args, **options)
+        own = threading.Lock()
         try:
-            if not self.now[0].database.answers_at_once:
-                has_turn = self._turns.take()
+            self._turns.take(own)
             return self.ask(question, *args, **options)
         finally:
-            if has_turn:
-                self._turns.give()
+            self._turns.give(own)
 
     def refresh(self) -> bool:
         """Open the index again if another one lies at its path; see :meth:`lshdb.Index.refresh`."""

@@ -28,6 +28,7 @@ from lshdb import (
 from lshdb.params.options import Parameters
 from lshdb.storage.transactions import diagnosis
 from lshdb.storage.transactions.writer import Writer
+from tests.interrupts import every_interrupt
 
 Make = Callable[..., Index]
 
@@ -408,6 +409,17 @@ def test_a_slow_query_holds_up_no_other(index: Index, monkeypatch: pytest.Monkey
     with pytest.raises(ParameterError):
         index.query()
     assert not index._handle._turns.is_taken, "given back, also after an error"
+
+
+@pytest.mark.sqlite("a server is asked once a question, and by all at once")
+def test_an_interrupt_at_every_place_keeps_no_turn(index: Index) -> None:
+    """All later questions would wait for it."""
+    handle = index._handle
+    for interrupt in every_interrupt():
+        with interrupt:
+            handle.ask_in_turn(lambda store, family: None)
+        assert not handle._turns.is_taken, interrupt.place
+    assert interrupt.place > 8
 
 
 def test_threads_get_the_answers_of_one(index: Index) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import _thread
-import dis
 import gc
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FrameType
-from typing import Any
 
 import pytest
 
@@ -32,6 +27,7 @@ from lshdb.threads import (
     work_ahead,
 )
 from tests.children.waiting import end_of
+from tests.interrupts import a_limit, every_interrupt
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -317,67 +313,6 @@ def test_an_interrupt_comes_as_one_and_ends_the_work() -> None:
     assert _thread._count() <= n_before
 
 
-@contextmanager
-def a_limit(seconds: float) -> Iterator[None]:
-    """End what waits for longer; Python's waits can be interrupted."""
-
-    def fail(*_: object) -> None:
-        raise AssertionError("it waits for what does not come")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class Interrupt:
-    """Ctrl-C at the nth place where the interpreter looks for one; a context manager.
-
-    These are behind calls, at the beginning of functions, and where loops go back.
-    """
-
-    def __init__(self, nth: int) -> None:
-        self._nth, self._place = nth, 0
-        self._before: dict[FrameType, str] = {}
-
-    def __enter__(self) -> Interrupt:
-        self._own = sys._getframe(1)
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    @property
-    def has_come(self) -> bool:
-        return self._place == self._nth
-
-    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and frame.f_code is not Interrupt.__exit__.__code__:
-            before, now = self._before.get(frame, ""), names_of(frame.f_code)[frame.f_lasti]
-            self._before[frame] = now
-            is_behind_call = before.startswith("CALL") and "INTRINSIC" not in before
-            if is_behind_call or now in ("RESUME", "JUMP_BACKWARD"):
-                self._place += 1
-                if self.has_come:
-                    self._before.clear()
-                    raise KeyboardInterrupt
-        return self._trace
-
-
-NAMES: dict[CodeType, dict[int, str]] = {}
-
-
-def names_of(code: CodeType) -> dict[int, str]:
-    if code not in NAMES:
-        NAMES[code] = {each.offset: each.opname for each in dis.get_instructions(code)}
-    return NAMES[code]
-
-
 def squares_of_tasks(*, helps: bool) -> list[int]:
     def square(number: int) -> int:
         stop_if_told()
@@ -410,21 +345,15 @@ def squares_with_lent() -> list[int]:
 )
 def test_an_interrupt_at_every_place(squares: Callable[[], list[int]]) -> None:
     """Nobody waits for ever, and every thread ends."""
-    n_before, nth = _thread._count(), 0
+    n_before = _thread._count()
     with collector_paused():
-        while True:
-            nth += 1
+        for interrupt in every_interrupt():
             with a_limit(10):
-                try:
-                    with Interrupt(nth) as interrupt:
-                        assert squares() == [0, 1, 4]
-                except KeyboardInterrupt:
-                    pass
-                if not interrupt.has_come:
-                    break
+                with interrupt:
+                    assert squares() == [0, 1, 4]
                 while _thread._count() > n_before:
                     time.sleep(0.0005)
-    assert nth > 50
+    assert interrupt.place > 50
 
 
 def test_who_waits_for_what_an_interrupt_lost_is_told_to_stop(

@@ -8,8 +8,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 __all__ = ["copy_range", "open_prepared", "read_at", "sync_directory", "sync_file", "write_at"]
 
@@ -21,11 +24,29 @@ _CANNOT_FLUSH = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.
 """What ``F_FULLFSYNC`` says where the file system, a network's for one, cannot do it."""
 
 
-def open_prepared(path: Path | str, flags: int, mode: int, prepare: Callable[[int], object]) -> int:
+_GUARDS: dict[int, weakref.ref[Any]] = {}
+"""Of objects with which a descriptor is closed."""
+
+
+def open_prepared(
+    path: Path | str,
+    flags: int,
+    mode: int,
+    prepare: Callable[[int], object],
+    *,
+    owner: object = None,
+) -> int:
     """Open a file, prepare it, and return its descriptor; whatever comes between closes it.
 
     Ctrl-C comes behind a call, also one that has just opened a file, and nobody would have its
-    descriptor. So a list takes it within that call.
+    descriptor. So a list takes it within that call. Where it belongs to an owner, a weak reference
+    to that is there before, and what it calls takes no step of Python, as ``weakref.finalize``
+    does: it takes itself out of a table, and closes what is in the list, if that is not done.
+
+    Parameters
+    ----------
+    owner : object, optional
+        The file is closed when it is freed.
 
     Raises
     ------
@@ -33,12 +54,16 @@ def open_prepared(path: Path | str, flags: int, mode: int, prepare: Callable[[in
         From :func:`os.open`, or from what prepares it.
     """
     opened: list[int] = []
+    closing = map(os.close, opened)
+    if owner is not None:
+        number = id(closing)
+        ending = zip(map(_GUARDS.pop, (number,)), closing, strict=False)
+        _GUARDS[number] = weakref.ref(owner, partial(next, ending))
     try:
         opened.extend(map(os.open, [path], [flags], [mode]))
         prepare(opened[0])
     except BaseException:
-        for descriptor in opened:
-            os.close(descriptor)
+        next(closing, None)
         raise
     return opened[0]
 

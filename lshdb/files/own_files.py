@@ -98,7 +98,12 @@ def refuse_unfit(path: Path | str, *, follows_links: bool = False) -> None:
 
 
 def open_file(
-    path: Path | str, flags: int, mode: int = 0o666, *, follows_links: bool = False
+    path: Path | str,
+    flags: int,
+    mode: int = 0o666,
+    *,
+    follows_links: bool = False,
+    owner: object = None,
 ) -> int:
     """Open a regular file without waiting; return its descriptor.
 
@@ -111,6 +116,8 @@ def open_file(
         Permissions of a new file.
     follows_links : bool
         Whether a symbolic link may lead to the file.
+    owner : object, optional
+        The file is closed when it is freed; by default, the caller closes it.
 
     Raises
     ------
@@ -129,7 +136,7 @@ def open_file(
         if not stat.S_ISREG(file_mode):
             raise UnfitFileError(path, file_mode)
 
-    return open_prepared(path, flags, mode, refuse_other)
+    return open_prepared(path, flags, mode, refuse_other, owner=owner)
 
 
 @contextlib.contextmanager

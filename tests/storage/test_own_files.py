@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,9 +17,11 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, IndexExistsError, LshdbError
-from lshdb.files.own_files import foreign_names, open_folder
+from lshdb.files import descriptors
+from lshdb.files.own_files import foreign_names, open_file, open_folder
 from lshdb.storage.place.creation import Creation
 from tests.children.databases import child_path
+from tests.interrupts import every_interrupt
 
 DOCUMENTS = [(f"key{number}", f"some words of text {number} and more") for number in range(9)]
 FILES = ("index.toml", "index.db", "index.db-wal", "index.db-shm", "signatures.npy", "lock")
@@ -508,3 +511,29 @@ def test_a_pipe_that_the_user_names_is_read(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     with Index.open(tmp_path / "x") as index:
         assert index.stats().documents == len(DOCUMENTS) + 1
+
+
+class Owner:
+    """Something with which a file is closed."""
+
+
+def test_an_interrupt_at_every_place_loses_no_descriptor(tmp_path: Path) -> None:
+    path, n_before = tmp_path / "x", len(os.listdir("/dev/fd"))
+    path.write_bytes(b"x")
+
+    def use() -> None:
+        owner = Owner()
+        assert os.read(open_file(path, os.O_RDONLY, owner=owner), 1) == b"x"
+        for name in (tmp_path / "no", tmp_path):
+            with contextlib.suppress(OSError):
+                open_file(name, os.O_RDONLY, owner=owner)
+        with contextlib.suppress(OSError):
+            open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, owner=owner)
+        del owner
+
+    for interrupt in every_interrupt():
+        with interrupt:
+            use()
+        assert len(os.listdir("/dev/fd")) == n_before, interrupt.place
+        assert not [guard for guard in descriptors._GUARDS.values() if guard() is None]
+    assert interrupt.place > 20

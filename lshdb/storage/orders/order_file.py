@@ -23,7 +23,6 @@ import mmap
 import os
 import re
 import stat
-import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -244,8 +243,7 @@ class OrderFile:
         self.n_orders = n_orders = banding.n_orders
         self._starts: dict[int, Ids] = {}
         self.path = directory / str(name)
-        self.descriptor = open_file(self.path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self.descriptor)
+        self.descriptor = open_file(self.path, os.O_RDONLY, owner=self)
         status = os.fstat(self.descriptor)
         self.layout = OrderLayout(self.n, n_orders)
         self.n_bytes = size = HEADER_BYTES + self.layout.size

@@ -21,7 +21,6 @@ import contextlib
 import os
 import re
 import time
-import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -128,7 +127,7 @@ class RowFile:
         """
         if self._reader is None:
             try:
-                self._reader = open_file(self.path, os.O_RDONLY)
+                self._reader = open_file(self.path, os.O_RDONLY, owner=self)
             except FileNotFoundError:
                 raise
             except PermissionError as error:
@@ -138,7 +137,6 @@ class RowFile:
                 ) from error
             except OSError as error:
                 raise self.unreadable(error) from error
-            weakref.finalize(self, os.close, self._reader)
         return self._reader
 
     def check_header(self, n_committed: int) -> int:
