@@ -6,7 +6,7 @@ what becomes of Ctrl-C before NumPy and the rest, which take most of its start, 
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 """The library's version; not the number of the on-disk format (``index_params.FORMAT``)."""
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
@@ -193,17 +193,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = sorted(["__version__", *_HOME_OF])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-_FORMER = {"Answer": "NearestHits", "tune": "estimate", "Tuning": "IndexEstimate"}
-"""Names until version 0.1 -> what they are called now; version 0.2 knows them no more."""
-
-
 def __getattr__(name: str) -> object:
-    if name in _FORMER:
-        import warnings
-
-        message = f"lshdb.{name} is called lshdb.{_FORMER[name]} now"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        name = _FORMER[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

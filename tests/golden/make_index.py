@@ -40,14 +40,14 @@ def make_documents() -> list[tuple[str, str | list[str]]]:
     return documents
 
 
-def build(path: Path) -> None:
+def build(path: Path, **place: str) -> None:
     """An index with kept fields, a night and a cursor; a document replaced, one seen again, one
     removed."""
     documents = [
         Document(*document, fields={"place": place})
         for place, document in enumerate(make_documents())
     ]
-    with Index.create(path, num_perm=64, threshold=0.7) as index:
+    with Index.create(path, num_perm=64, threshold=0.7, **place) as index:
         index.add(documents[:12], source="first", night="monday")
         index.advance("press")
         index.add(documents[10:], source="second", night="monday")

@@ -55,12 +55,12 @@ def make_bodies(metric: str) -> list[tuple[str, Any]]:
     return [*bodies, ("copy", bodies[0][1])]
 
 
-def build(path: Path, metric: str) -> None:
+def build(path: Path, metric: str, **place: str) -> None:
     """An index with a document that was seen again, a replaced one and a removed one."""
     from lshdb import Index
 
     bodies = make_bodies(metric)
-    with Index.create(path, metric=metric, **SETTINGS[metric]) as index:
+    with Index.create(path, metric=metric, **SETTINGS[metric], **place) as index:
         index.add(bodies[:12], source="first")
         index.add(bodies[10:], source="second")
         index.add([("family5/2", bodies[0][1])])

@@ -26,18 +26,24 @@ from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from lshdb.storage.tables.records import time_of_document
 from lshdb.storage.tables.schema import metadata
 from lshdb.storage.transactions.store import Store
-from tests.golden import make_index, make_index_families, make_index_kinds, make_index_passages
+from tests.golden import (
+    make_index,
+    make_index_families,
+    make_index_kinds,
+    make_index_passages,
+    make_index_postgres,
+)
 from tests.golden.make_index import make_documents
 from tests.golden.make_index_families import SETTINGS, make_bodies
 from tests.postgres import PostgresUrl
 from tests.raw import raw
 
 FORMAT_1 = Path(__file__).with_name("format1")
-POSTGRES = FORMAT_1 / "postgres"
-OLD = sorted(path for path in FORMAT_1.rglob("*.tar.gz") if path.parent != POSTGRES)
+OLD = sorted(path for path in FORMAT_1.rglob("*.tar.gz") if path.parent.name != "postgres")
 ANSWERS = make_index.FOLDER
 FAMILIES, PASSAGES = make_index_families.FOLDER, make_index_passages.FOLDER
 KINDS = make_index_kinds.FOLDER
+POSTGRES = make_index_postgres.FOLDER
 REVISIONS = [f"{number:04d}" for number in range(1, int(SCHEMA_REVISION) + 1)]
 UPGRADED = ("0006", "0007")
 """Revisions of format 1 that ``upgrade`` reads."""
@@ -260,11 +266,13 @@ def check_passages(path: Path) -> None:
         assert changed.stale and index.check() == []
 
 
-def unpack_postgres(folder: Path, name: str, url: PostgresUrl, schema: str) -> Path:
-    """Unpack an index of format 1 whose database is in a new schema of a server."""
+def unpack_postgres(
+    archive: Path, folder: Path, metric: str, url: PostgresUrl, schema: str
+) -> Path:
+    """Unpack an index whose database is in a new schema of a server."""
     import psycopg
 
-    path = unpack(POSTGRES / "0006.tar.gz", folder, name)
+    path = unpack(archive, folder, make_index_postgres.NAMES[metric])
     with psycopg.connect(url.psycopg) as server:
         server.execute(f'CREATE SCHEMA "{schema}"'.encode())
         server.execute(f'SET search_path TO "{schema}"'.encode())
@@ -280,8 +288,8 @@ def unpack_postgres(folder: Path, name: str, url: PostgresUrl, schema: str) -> P
 def test_an_index_in_postgres_is_signed_anew(
     metric: str, tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
 ) -> None:
-    name = "golden.lshdb" if metric == "jaccard" else f"{metric}.lshdb"
-    path = unpack_postgres(tmp_path, name, postgres_url, postgres_schema)
+    archive = FORMAT_1 / "postgres" / "0006.tar.gz"
+    path = unpack_postgres(archive, tmp_path, metric, postgres_url, postgres_schema)
     with raw(path) as execute:
         execute("CREATE TABLE mine AS SELECT 1 AS number")
     check_upgraded(path, "0006")
@@ -388,13 +396,16 @@ def test_a_foreign_vector_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_there_is_an_archive_for_every_schema() -> None:
-    for folder in (ANSWERS, FAMILIES, PASSAGES, KINDS):
+    for folder in (ANSWERS, FAMILIES, PASSAGES, KINDS, POSTGRES):
         names = sorted(path.name for path in folder.glob("*.tar.gz"))
         assert names == [f"{revision}.tar.gz" for revision in REVISIONS]
 
 
 def unpack_current(folder: Path, revision: str, tmp_path: Path, name: str = "golden.lshdb") -> Path:
-    path = unpack(folder / f"{revision}.tar.gz", tmp_path, name)
+    return brought_up_to_date(unpack(folder / f"{revision}.tar.gz", tmp_path, name), revision)
+
+
+def brought_up_to_date(path: Path, revision: str) -> Path:
     before = history_of(path)
     assert Index.upgrade(path) == (revision, SCHEMA_REVISION)
     assert history_of(path) == before
@@ -410,6 +421,22 @@ def test_an_index_of_texts(revision: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_index_of_vectors_bits_or_weights(revision: str, metric: str, tmp_path: Path) -> None:
     check_bodies(unpack_current(FAMILIES, revision, tmp_path, f"{metric}.lshdb"), metric)
+
+
+@pytest.mark.parametrize("metric", make_index_postgres.NAMES)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_index_in_postgres(
+    revision: str, metric: str, tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    archive = POSTGRES / f"{revision}.tar.gz"
+    path = unpack_postgres(archive, tmp_path, metric, postgres_url, postgres_schema)
+    brought_up_to_date(path, revision)
+    with Index.open(path) as index, index._store.reading() as snapshot:
+        assert snapshot.postings.are_frozen, "its order files are not used"
+    if metric == "jaccard":
+        check_texts(path)
+    else:
+        check_bodies(path, metric)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

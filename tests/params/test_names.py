@@ -63,13 +63,3 @@ def test_every_parameter_is_known() -> None:
     assert given.keys() <= Parameters.__annotations__.keys()
     assert lshdb.deduplicate(TEXTS, **given) == TEXTS
     assert {*Parameters.__annotations__} == {*CreateOptions.__dataclass_fields__} - {"tokenizer"}
-
-
-def test_former_names_still_work_and_warn() -> None:
-    with pytest.warns(DeprecationWarning, match=r"lshdb\.tune is called lshdb\.estimate now"):
-        assert lshdb.tune is lshdb.estimate
-    with pytest.warns(DeprecationWarning, match=r"lshdb\.Tuning is called lshdb\.IndexEstimate"):
-        assert lshdb.Tuning is lshdb.IndexEstimate
-    with pytest.warns(DeprecationWarning, match=r"lshdb\.Answer is called lshdb\.NearestHits"):
-        assert lshdb.Answer is lshdb.NearestHits
-    assert not {"Answer", "tune", "Tuning"} & {*lshdb.__all__, *dir(lshdb)}
