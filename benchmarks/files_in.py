@@ -1,4 +1,4 @@
-"""Files in, answer out: ``lshdb pairs FILE`` and ``dedup FILE`` beside gaoya's one call in memory.
+"""Files in, answer out: ``lshdb pairs FILE`` and ``dedup FILE`` beside gaoya and daft in memory.
 
     python -m benchmarks.files_in CORPUS | --tree FOLDER | --generated N [--words 25] [--scanned]
         [--truth TSV] [--field text] [--key-field id] [--suffixes .c,.h,.py] [--repeats 3]
@@ -8,7 +8,9 @@ Whole processes in turn, from start to end, with reading and writing. CORPUS is 
 compressed. Of a FOLDER, such as one with two versions of a source tree, each file with one of the
 suffixes is a document. Recall is that of ``pairs``: of the pairs in TSV (key, key, exact
 similarity) or that were planted; without either, of those that lshdb finds and verifies when it
-looks for 0.9999 of them. gaoya is left out if it is not installed.
+looks for 0.9999 of them. ``lshdb's`` is the time of lshdb as a part of the peer's: by the clock,
+and of the processor. Peers that are not installed are left out, and the one that ``--without``
+names.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from benchmarks.peers._contract import THRESHOLD
 from benchmarks.peers.pairers import PAIRERS
 
 _JOBS = ("dedup", "pairs")
+_PEERS = {"gaoya": "gaoya_files", "daft": "daft_files"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,6 +73,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--key-field", default="id")
     parser.add_argument("--suffixes", default=".c,.h,.py")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--without", choices=_PEERS, help="a peer that takes no part")
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args(arguments)
 
@@ -97,29 +101,39 @@ def _lshdb(job: str, corpus: Path, output: Path) -> list[str]:
 
 
 def _compare(corpus: Path, truth: Truth, folder: Path, options: argparse.Namespace) -> None:
-    names = ["lshdb", *(["gaoya"] if importlib.util.find_spec("gaoya") else [])]
+    peers = [name for name in _PEERS if importlib.util.find_spec(name) and name != options.without]
+    names = ["lshdb", *peers]
     steps: dict[tuple[str, str], list[Step]] = {}
     for _ in range(options.repeats):
         for job in _JOBS:
             for name in names:
                 output = folder / f"{name}.{'jsonl' if job == 'dedup' else 'tsv'}"
                 command = _lshdb(job, corpus, output)
-                if name == "gaoya":
-                    module = ["-m", "benchmarks.peers.gaoya_files"]
-                    command = [*module, job, str(corpus), str(output)]
+                if name != "lshdb":
+                    module = f"benchmarks.peers.{_PEERS[name]}"
+                    command = ["-m", module, job, str(corpus), str(output)]
                 steps.setdefault((job, name), []).append(run_step(command, folder / "log"))
     body = []
     for (job, name), runs in steps.items():
-        first = statistics.median(step.seconds for step in steps[job, names[-1]])
-        seconds = statistics.median(step.seconds for step in runs)
+        ours, theirs = _medians(steps[job, "lshdb"]), _medians(runs)
         precision, recall = truth.score(folder / f"{name}.tsv")
         body.append([
-            job, name, f"{seconds:.2f}", f"{statistics.median(s.processor for s in runs):.2f}",
-            f"{seconds / first:.2f}", f"{max(step.peak for step in runs) / 2**20:,.0f}",
+            job, name, *(f"{value:.2f}" for value in theirs),
+            *(f"{own / other:.2f}" for own, other in zip(ours, theirs, strict=True)),
+            f"{max(step.peak for step in runs) / 2**20:,.0f}",
             f"{recall:.4f}" if job == "pairs" else "", f"{precision:.4f}" if job == "pairs" else "",
         ])  # fmt: skip
-    head = ["job", "by", "s", "processor s", "of gaoya's", "peak MiB", "recall", "precision"]
+    head = ["job", "by", "s", "processor s", "lshdb's", "processor", "peak MiB", "recall",
+            "precision"]  # fmt: skip
     print(table(head, body, markdown=options.markdown))
+
+
+def _medians(runs: list[Step]) -> tuple[float, float]:
+    """Return the median seconds of runs, and of the processor."""
+    return (
+        statistics.median(step.seconds for step in runs),
+        statistics.median(step.processor for step in runs),
+    )
 
 
 if __name__ == "__main__":
