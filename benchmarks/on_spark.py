@@ -2,7 +2,8 @@
 
     python -m benchmarks.on_spark CORPUS.jsonl... [--gold GOLD.tsv]... [--repeats 3] [--hot 200000]
     python -m benchmarks.on_spark --stages [CORPUS.jsonl...] [--documents 200000] \\
-        [--skew bucket=1000000] [--skew component=1000000] [--skew buckets=10000x2000]
+        [--skew bucket=1000000] [--skew component=1000000] [--skew star=1000000] \\
+        [--skew chain=1000000] [--skew buckets=10000x2000] [--check]
 
 Pairs of a corpus at 0.8, from its file to files of pairs: by ``lshdb add`` and ``lshdb pairs`` as
 two processes, by ``lshdb.spark.pairs``, and by Spark ML's ``MinHashLSH`` with as few tables as find
@@ -14,8 +15,10 @@ seconds of a warm answer, with the JVM and all of its workers, ``JVM`` and ``wor
 
 ``--stages`` writes the rows that ``deduplicate`` keeps and tells of each stage, a document: the
 processor's time, the bytes read, shuffled and spilled; and what the largest task read from others
-and held in memory of the JVM, and the driver's heap after it. Of documents made by ``make_corpus``,
-of one bucket, of one component whose buckets are small, and of many large buckets.
+and held in memory of the JVM, and the driver's heap after it. Of documents made by ``make_corpus``;
+of one bucket; of one component whose buckets are small, with keys in any order or in that of the
+chain; of one that is a star; and of many large buckets. ``--check`` compares the keys that are kept
+with those of ``lshdb dedup``.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.parquet
 
 from benchmarks import make_corpus
 from benchmarks._steps import run_step
@@ -81,7 +85,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--documents", type=int, action="append", default=[], help="make so many")
     parser.add_argument("--words", type=int, default=25, help="of the documents that are made")
     parser.add_argument("--skew", action="append", default=[], help="bucket=N, component=N, "
-                        "buckets=NxM")  # fmt: skip
+                        "chain=N, star=N or buckets=NxM")  # fmt: skip
+    parser.add_argument("--check", action="store_true", help="compare with one machine")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="2g", help="heap of the JVM")
     parser.add_argument("--only", default="one,lshdb,Spark", help="contestants that begin so")
@@ -98,28 +103,50 @@ def _alike(count: int, family: int = 0) -> Iterator[bytes]:
         yield orjson.dumps({"id": f"d{family * count + number:07d}", "text": text}) + b"\n"
 
 
-def _chain(count: int) -> Iterator[bytes]:
-    """Lines of texts of 60 words, each of which lacks the first two of the one before it.
+def _chain(count: int, *, is_ordered: bool) -> Iterator[bytes]:
+    """Lines, by key, of texts of 60 words, each of which lacks the first two of the one before it.
 
-    Neighbours are 0.93 alike, and up to four on, so that buckets have some members, and the
-    component has all texts. Keys are in no order.
+    Neighbours are 0.93 alike, and 0.81 the third on, so that buckets have some members, and the
+    component has all texts. Keys are in order, or in none.
     """
-    for number in range(count):
+    named = [
+        (f"d{number:07d}" if is_ordered else _hashed(number), number) for number in range(count)
+    ]
+    for key, number in sorted(named):
         text = " ".join(f"w{place}" for place in range(2 * number, 2 * number + 60))
-        key = hashlib.blake2b(number.to_bytes(8, "big"), digest_size=8).hexdigest()
         yield orjson.dumps({"id": key, "text": text}) + b"\n"
+
+
+def _hashed(number: int) -> str:
+    return hashlib.blake2b(number.to_bytes(8, "big"), digest_size=8).hexdigest()
+
+
+def _star(count: int) -> Iterator[bytes]:
+    """Lines of a text of 120 words, and of copies with two other words.
+
+    Copies are 0.84 like the text, and 0.77 at most like each other, but for some hundred each.
+    """
+    words = [f"word{number}" for number in range(120)]
+    places = [(one, other) for one in range(5, 115) for other in range(one + 5, 115)]
+    for number in range(count):
+        edited = list(words)
+        for place in places[number % len(places)] if number else ():
+            edited[place] = f"other{number}at{place}"
+        yield orjson.dumps({"id": f"d{number:07d}", "text": " ".join(edited)}) + b"\n"
 
 
 def _skewed(kind: str) -> Iterator[bytes]:
     name, _, size = kind.partition("=")
     if name == "bucket":
         return _alike(int(size))
-    if name == "component":
-        return _chain(int(size))
+    if name == "star":
+        return _star(int(size))
+    if name in ("component", "chain"):
+        return _chain(int(size), is_ordered=name == "chain")
     if name == "buckets":
         n, members = map(int, size.split("x"))
         return (line for family in range(n) for line in _alike(members, family + 1))
-    raise SystemExit(f"--skew is {kind!r}; expected bucket=N, component=N or buckets=NxM")
+    raise SystemExit(f"--skew is {kind!r}; expected one of those that --help names")
 
 
 def _tell_stages(options: argparse.Namespace) -> None:
@@ -153,6 +180,22 @@ def _tell_stages(options: argparse.Namespace) -> None:
             peaks = [report[name] / 2**20 for name in ("driver_python", "driver_jvm", "worker")]
             print("peaks in MiB: Python of the driver {:,.0f}, its JVM {:,.0f}, the largest Python "
                   "worker {:,.0f}".format(*peaks), flush=True)  # fmt: skip
+            if options.check:
+                print(_compared_with_one_machine(corpus, folder), flush=True)
+
+
+def _compared_with_one_machine(corpus: Path, folder: Path) -> str:
+    """Say how many keys Spark and one machine keep, and how many of them only one keeps."""
+    kept = folder / "kept.jsonl"
+    asked = ["-m", "lshdb", "-q", "dedup", corpus, "--threshold", THRESHOLD, "--output", kept]
+    step = run_step([*map(str, asked), "--overwrite"], folder / "dedup")
+    with kept.open("rb") as lines:
+        of_one = {orjson.loads(line)["id"] for line in lines}
+    of_spark = set(pyarrow.parquet.read_table(folder / "rows", columns=["id"])["id"].to_pylist())
+    return (
+        f"Spark keeps {len(of_spark):,} keys, one machine {len(of_one):,}, {len(of_spark ^ of_one)}"
+        f" of which the other does not keep ({step.seconds:.1f} s)"
+    )
 
 
 def _stage_line(stage: dict[str, Any], documents: int) -> list[str]:
