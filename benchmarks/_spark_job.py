@@ -156,7 +156,7 @@ def _measured_stages(spark: SparkSession, corpus: str, output: Path) -> dict[str
     Answers(warm, threshold=THRESHOLD).deduplicate().collect()
     rows: list[dict[str, Any]] = []
     df = spark.read.schema("id string, text string").json(corpus)
-    stages = Stages(df, None, True, threshold=THRESHOLD)
+    stages = Stages(df, threshold=THRESHOLD)
     with _measured(spark, "read and sign", rows):
         stages.signed.where("reason IS NULL").count()
     with _measured(spark, "cut and pair", rows):
@@ -175,10 +175,11 @@ def _measured_stages(spark: SparkSession, corpus: str, output: Path) -> dict[str
     tree = [pid for pid, _ in processes_below(os.getpid())]
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     workers = [_peak(pid) for pid in tree if _name_of(pid).startswith("python")]
+    executors = [_peak(pid) for pid in tree if _name_of(pid) == "java" and pid != jvm]
     return {
-        "stages": rows, "pairs": 0 if n_pairs is None else n_pairs.pairs, "edges": n_edges,
+        "stages": rows, "pairs": n_pairs.pairs, "edges": n_edges,
         "drops": n_drops, "driver_python": peak_memory(), "driver_jvm": _peak(jvm),
-        "worker": max(workers[1:], default=0),
+        "executor": max(executors, default=0), "worker": max(workers[1:], default=0),
     }  # fmt: skip
 
 

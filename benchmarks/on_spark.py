@@ -177,9 +177,10 @@ def _tell_stages(options: argparse.Namespace) -> None:
             body = [_stage_line(stage, documents) for stage in report["stages"]]
             print(table(_STAGE_HEAD, [*body, _whole_line(report["stages"], documents)],
                         markdown=options.markdown))  # fmt: skip
-            peaks = [report[name] / 2**20 for name in ("driver_python", "driver_jvm", "worker")]
-            print("peaks in MiB: Python of the driver {:,.0f}, its JVM {:,.0f}, the largest Python "
-                  "worker {:,.0f}".format(*peaks), flush=True)  # fmt: skip
+            names = ("driver_python", "driver_jvm", "executor", "worker")
+            peaks = [report[name] / 2**20 for name in names]
+            print("peaks in MiB: Python of the driver {:,.0f}, its JVM {:,.0f}, the largest other "
+                  "JVM {:,.0f}, Python worker {:,.0f}".format(*peaks), flush=True)  # fmt: skip
             if options.check:
                 print(_compared_with_one_machine(corpus, folder), flush=True)
 

@@ -48,7 +48,7 @@ def candidates(
     Parameters
     ----------
     shared : SharedBuckets
-        Read several times if there may be large buckets.
+        Read several times if there are large buckets.
     by : Comparison
         How to compare members of large buckets with leaders, by signature.
     budget : int
@@ -58,7 +58,7 @@ def candidates(
         Take as leaders the members whose ids are numbers below ``OTHERS``, within the budget, and
         compare each with all other members.
     """
-    if not shared.may_have_large:
+    if not shared.counts.large:
         return shared.pairs()
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
     members = members_of(shared)

@@ -687,7 +687,9 @@ class _StateSearch:
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = part.postings.withColumnRenamed("bucket_key", "bucket")
         shared = bucket_pairs(named, max_bucket=self.most)
-        ends = ends_of(shared.pairs()).unionByName(members_of(shared).select("signature_id"))
+        ends = ends_of(shared.pairs())
+        if shared.counts.large:
+            ends = ends.unionByName(members_of(shared).select("signature_id"))
         ends = persisted(ends.distinct())
         by = self.comparison(persisted(self.signature_rows(part, ends), in_memory=False))
         pairs = candidates(shared, by)

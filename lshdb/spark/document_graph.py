@@ -68,7 +68,7 @@ class DocumentGraph:
         """
         pairs = stages.edges if are_all else stages.candidates
         n = stages.n_candidates
-        if stages.shared.may_repeat_keys:
+        if stages.shared.counts.repeated:
             n = None
             # Leave out signatures that only rejected rows have.
             ids = stages.documents.select("signature_id").distinct()

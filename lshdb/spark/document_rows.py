@@ -37,7 +37,7 @@ def documents(
         The first column has ids of signatures: return only their documents, and a few others.
     """
     good = signed.where("reason IS NULL").select(*_COLUMNS)
-    if not shared.may_repeat_keys:
+    if not shared.counts.repeated:
         return good if of is None else rows_among(good, "signature_id", of)
     good = good.withColumn("_key", key_bucket("key"))
     rows = good if of is None else rows_among(good, "signature_id", of)

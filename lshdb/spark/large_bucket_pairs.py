@@ -51,9 +51,7 @@ class LargeBucketPairs:
 
     def is_empty(self) -> bool:
         """Return whether there is no large bucket."""
-        if self.shared.counts is None:
-            return self.shared.rows.where("members IS NOT NULL").isEmpty()
-        return not self.shared.may_have_large
+        return not self.shared.counts.large
 
     @property
     def members(self) -> DataFrame:
@@ -91,7 +89,7 @@ class LargeBucketPairs:
         placed = cut(ranked.select("signature_id", place.alias("place"), leads.alias("leads")))
         inside = self.members.distinct().join(placed, "signature_id")
         posted = inside.select("bucket", sf.col("place").alias("signature_id"))
-        shared = bucket_pairs(posted, max_bucket=_PAIRED).counted()
+        shared = bucket_pairs(posted, max_bucket=_PAIRED)
         number = sf.unhex(sf.lpad(sf.hex("place"), 2 * ID_BYTES, "0"))
         numbered = placed.select("signature_id", number.alias("number"))
         rows = rows_among(self.by.rows.select("signature_id", "signature"), "signature_id", placed)

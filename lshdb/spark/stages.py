@@ -1,9 +1,7 @@
 """Rows of a data frame -> documents, candidate pairs and verified pairs: the start of all answers.
 
-Nothing runs before an answer is used, so a plan must expect large buckets, keys that come twice,
-and any number of candidates, though nearly always there are no large buckets and no such keys.
-Where the answer is needed in any case, rows are signed and paired at once, and later stages are
-planned for what was counted.
+Rows are signed and paired as soon as a later stage is used, and that is planned for what was
+counted: nearly always, there are no large buckets and no keys that come twice.
 """
 
 from __future__ import annotations
@@ -67,7 +65,6 @@ class Stages:
         self,
         df: DataFrame,
         value: str | None = None,
-        at_once: bool = False,
         /,  # so that a keyword of one of these names is an unknown parameter
         *,
         key: str = "id",
@@ -86,8 +83,6 @@ class Stages:
             The rows.
         value : str, optional
             A further column to go along.
-        at_once : bool
-            Sign and pair rows as soon as a later stage is used.
         key, text, order, verify, max_bucket, tokenizer, **parameters
             As for :class:`lshdb.spark.Answers`.
         """
@@ -98,24 +93,20 @@ class Stages:
         recorded = "" if split is None else split.recorded
         params = CreateOptions(**parameters, tokenizer=recorded).params()
         refuse_passages(params)
-        self.df, self.key, self.value, self._at_once = df, key, value, at_once
+        self.df, self.key, self.value = df, key, value
         self.recipe = Recipe(params, split if isinstance(tokenizer, Tokenizer) else None)
         self.max_bucket = bucket_limit(max_bucket)
         self.method = choose_method(verify, params)
         rows = signed(df, self.recipe, key=key, body=text, order=order, value=value)
         use_this_python(df.sparkSession)
         self.signed = persisted(rows, in_memory=False)
-        self._shared: SharedBuckets | None = None
 
-    @property
+    @functools.cached_property
     def shared(self) -> SharedBuckets:
-        """The buckets that several signatures share."""
-        if self._shared is None:
-            bucket = sf.col("buckets").alias("bucket")
-            posted = self._accepted.select(bucket, "signature_id", key_bucket("key"))
-            shared = bucket_pairs(posted, max_bucket=self.max_bucket)
-            self._shared = shared.counted() if self._at_once else shared
-        return self._shared
+        """The buckets that several signatures share; computed."""
+        bucket = sf.col("buckets").alias("bucket")
+        posted = self._accepted.select(bucket, "signature_id", key_bucket("key"))
+        return bucket_pairs(posted, max_bucket=self.max_bucket)
 
     @functools.cached_property
     def by(self) -> Comparison:
@@ -126,7 +117,7 @@ class Stages:
     def n_candidates(self) -> int | None:
         """The number of candidate pairs; None if it is unknown."""
         counts = self.shared.counts
-        return None if counts is None or counts.large else counts.pairs
+        return None if counts.large else counts.pairs
 
     @functools.cached_property
     def candidates(self) -> DataFrame:
@@ -162,7 +153,8 @@ class Stages:
     @property
     def rejections(self) -> DataFrame:
         """The rows that are no documents."""
-        may_repeat = self._shared is None or self._shared.may_repeat_keys
+        is_paired = "shared" in self.__dict__
+        may_repeat = not is_paired or self.shared.counts.repeated > 0
         return rejections(self.signed, may_repeat_keys=may_repeat)
 
     @property

@@ -103,7 +103,7 @@ def check_broadcast(rows: Any) -> None:
 
 
 def test_pairs_of_a_billion_documents_are_spread(spark: Any, many: Any) -> None:
-    """Nothing has been counted, so there are steps for large buckets and for repeated keys."""
+    """There are steps for large buckets, which are there."""
     answer = lshdb.spark.pairs(many, threshold=0.5, max_bucket=3)
     assert check_plan(answer._jdf.queryExecution().executedPlan()) > 20
     alone = many.repartition(1).sortWithinPartitions("id")
