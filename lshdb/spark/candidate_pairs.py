@@ -30,7 +30,7 @@ from lshdb.spark.comparison import Comparison
 from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.merged_buckets import KNOWN, merged_buckets
 from lshdb.spark.pairing import PIECE, Ids, SharedBuckets, grouped, ids_of, order_of, rows_of
-from lshdb.spark.signing import ID_BYTES, binaries, mapped
+from lshdb.spark.signing import ID_BYTES, binaries, gathered, mapped
 
 __all__ = ["HEAD", "OTHERS", "candidates", "members_of"]
 
@@ -66,15 +66,11 @@ def candidates(
     rows = rows_among(by.rows.select("signature_id", "signature"), "signature_id", ids)
     # Spark sorts by one number without comparing rows.
     piece = sf.xxhash64("first", "piece").alias("piece")
-    links = (
-        members.select(piece, "signature_id")
-        .join(rows.dropDuplicates(["signature_id"]), "signature_id")
-        .repartition("piece")
-        .sortWithinPartitions("piece")
-        .mapInArrow(
-            mapped(_led_batches, params, like, budget, only_first), "left binary, right binary"
-        )
+    pieces = members.select(piece, "signature_id").join(
+        rows.dropDuplicates(["signature_id"]), "signature_id"
     )
+    led = mapped(_led_batches, params, like, budget, only_first)
+    links = gathered(pieces, "piece").mapInArrow(led, "left binary, right binary")
     return shared.pairs().unionByName(persisted(links.distinct()))
 
 
@@ -90,13 +86,15 @@ def members_of(shared: SharedBuckets) -> DataFrame:
         Read twice.
     """
     members = shared.rows.where("members IS NOT NULL").select("first", "number", "members")
-    return persisted(
+    pieces = (
         members.join(merged_buckets(shared.rows), "first")
         .select("first", "root", "number", "members", "most")
         .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
-        .repartition("first", "piece")
-        .sortWithinPartitions("first", "piece")
-        .mapInArrow(mapped(_member_batches), "first binary, piece bigint, signature_id binary")
+    )
+    return persisted(
+        gathered(pieces, "first", "piece").mapInArrow(
+            mapped(_member_batches), "first binary, piece bigint, signature_id binary"
+        )
     )
 
 

@@ -29,7 +29,7 @@ from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
 from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.pairing import Ids, ends_of, ids_of, rows_of
-from lshdb.spark.signing import Recipe, binaries, bodies_of, mapped
+from lshdb.spark.signing import Recipe, binaries, bodies_of, gathered, mapped
 
 __all__ = ["Comparison", "verified"]
 
@@ -97,16 +97,12 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     bodies = bodies.dropDuplicates(["signature_id"])
     # The ends are partitioned like their bodies; only the joined rows and the pairs go to cells.
     ends = ends_of(pairs, "cell").repartition("signature_id").distinct()
-    return (
-        ends.join(bodies, "signature_id")
-        .unionByName(pairs, allowMissingColumns=True)
-        .repartition("cell")
-        # Spark sorts by one number without comparing rows; in a cell, bodies come before pairs.
-        .sortWithinPartitions(2 * sf.col("cell") + sf.isnull("signature_id").cast("int"))
-        .mapInArrow(
-            mapped(_compared_batches, recipe, method, by.level, by.read),
-            "left binary, right binary, similarity double, method string",
-        )
+    rows = ends.join(bodies, "signature_id").unionByName(pairs, allowMissingColumns=True)
+    # Spark sorts by one number without comparing rows; in a cell, bodies come before pairs.
+    order = 2 * sf.col("cell") + sf.isnull("signature_id").cast("int")
+    return gathered(rows, "cell", order=[order]).mapInArrow(
+        mapped(_compared_batches, recipe, method, by.level, by.read),
+        "left binary, right binary, similarity double, method string",
     )
 
 

@@ -30,7 +30,7 @@ from lshdb.search.components import connect, represent, spanning
 from lshdb.spark.cached_frames import named_view, persisted
 from lshdb.spark.named_jobs import named_job
 from lshdb.spark.pairing import Ids, ids_of, order_of
-from lshdb.spark.signing import binaries, mapped
+from lshdb.spark.signing import binaries, gathered, mapped
 
 __all__ = ["MOST_AT_ONCE", "components", "cut", "forest", "representatives", "stars"]
 
@@ -218,7 +218,6 @@ def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]
     roots = [bytes(row["root"]) for row in sizes.select("root").collect()]  # one in MOST_AT_ONCE
     if not roots:
         return _chosen_in_tasks(nodes, edges, preference)
-    # After joins of both with the roots, nodes and edges of a root once came to different tasks.
     is_large = sf.col("root").isin(roots)
     in_tasks = _chosen_in_tasks(nodes.where(~is_large), edges.where(~is_large), preference)
     in_rounds = _chosen_in_rounds(nodes.where(is_large), edges.where(is_large), preference)
@@ -283,14 +282,9 @@ def _chosen_in_tasks(nodes: DataFrame, edges: DataFrame, preference: list[Column
         "root", sf.lit(1).alias("kind"), "left", "right", "similarity",
         *(nobody.cast(nodes.schema[name].dataType).alias(name) for name in names),
     )  # fmt: skip
-    return (
-        ends.unionByName(pairs)
-        .repartition("root")
-        .sortWithinPartitions("root", "kind", *preference)
-        .select("root", "kind", "left", "right", "similarity")
-        .mapInArrow(
-            mapped(_chosen_batches), "signature_id binary, chosen binary, similarity double"
-        )
+    rows = gathered(ends.unionByName(pairs), "root", order=["root", "kind", *preference])
+    return rows.select("root", "kind", "left", "right", "similarity").mapInArrow(
+        mapped(_chosen_batches), "signature_id binary, chosen binary, similarity double"
     )
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.spark.signing import ID_BYTES, mapped
+from lshdb.spark.signing import ID_BYTES, gathered, mapped
 
 __all__ = ["KNOWN", "merged_buckets"]
 
@@ -69,12 +69,9 @@ def merged_buckets(rows: DataFrame) -> DataFrame:
     near = near.join(near.toDF("near", "root"), "near").select(
         "first", sf.col("root").alias("near")
     )
-    return (
-        heads_of.join(near, "first")
-        .repartition("near")
-        .sortWithinPartitions("near")
-        .select("near", "first", "size", "heads")
-        .mapInArrow(mapped(_merged_batches, MANY), "first binary, root binary, most bigint")
+    with_near = heads_of.join(near, "first").select("near", "first", "size", "heads")
+    return gathered(with_near, "near").mapInArrow(
+        mapped(_merged_batches, MANY), "first binary, root binary, most bigint"
     )
 
 

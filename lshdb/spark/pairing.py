@@ -41,7 +41,7 @@ from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
 from lshdb.spark.cached_frames import persisted
 from lshdb.spark.named_jobs import named_job
-from lshdb.spark.signing import ID_BYTES, binaries, mapped
+from lshdb.spark.signing import ID_BYTES, binaries, gathered, mapped
 from lshdb.storage.bands.postings import Buckets
 
 __all__ = [
@@ -161,13 +161,9 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> SharedBuck
     ranged = signatures.select(*names).mapInArrow(
         mapped(_ranged_batches), "range int, postings binary"
     )
-    rows = (
-        ranged.repartition("range")
-        .sortWithinPartitions("range")
-        .mapInArrow(
-            mapped(_paired_batches, max_bucket),
-            "left binary, right binary, first binary, members binary, number bigint, bucket bigint",
-        )
+    rows = gathered(ranged, "range").mapInArrow(
+        mapped(_paired_batches, max_bucket),
+        "left binary, right binary, first binary, members binary, number bigint, bucket bigint",
     )
     # Repartition first: repeats are in other partitions, and the sort needs the memory of its task.
     rows = rows.repartition("left", "right", "first", "number").dropDuplicates()

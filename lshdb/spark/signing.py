@@ -61,6 +61,7 @@ __all__ = [
     "bodies_of",
     "column_name",
     "column_of",
+    "gathered",
     "mapped",
     "order_keys",
     "refuse_passages",
@@ -277,6 +278,26 @@ def mapped(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for ``mapInArrow``, with its first arguments bound."""
     return functools.partial(function, *arguments)
+
+
+def gathered(rows: DataFrame, *names: str, order: Sequence[Column | str] = ()) -> DataFrame:
+    """Bring the rows of each group to one task, and sort them there, for ``mapInArrow``.
+
+    ``repartition("root")`` is not enough. Spark leaves it out if the rows are partitioned by that
+    column already, such as by a join. Then it may still change how it reads the input of the join,
+    because ``mapInArrow`` itself asks for no distribution, and a group comes to several tasks. No
+    row is partitioned by a hash of hashes already.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The rows.
+    *names : str
+        The columns whose values a group has in common.
+    order : sequence of Column or str, optional
+        How to sort, such that a group stays together; by default, by ``names``.
+    """
+    return rows.repartition(sf.xxhash64(*names)).sortWithinPartitions(*(order or names))
 
 
 def _signed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from lshdb import CreateOptions
 from lshdb.search.components import connect, represent
 from lshdb.spark import candidate_pairs, grouping, merged_buckets, pairing
+from lshdb.spark.signing import gathered
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 
@@ -327,6 +328,31 @@ def test_representatives_in_rounds_are_those_of_one_task(
     for row in answer:
         node, of = (int.from_bytes(end, "big") for end in (row.signature_id, row.chosen))
         assert row.similarity == (None if node == of else (node + of) / 200)
+
+
+def tasks_of_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the group of each row, and the task that has it."""
+    from pyspark import TaskContext
+
+    for batch in batches:
+        task = np.full(batch.num_rows, TaskContext.get().partitionId())  # type: ignore[union-attr]
+        yield pa.RecordBatch.from_arrays([batch.column("root"), pa.array(task)], ["root", "task"])
+
+
+def test_a_group_is_in_one_task_whatever_its_rows_come_from(spark: Any) -> None:
+    """Also after joins by its own column, of which Spark finds out late that one side is small.
+
+    Rows that ``repartition`` brings together are in several tasks then.
+    """
+    numbers = spark.createDataFrame([(n, n % 50) for n in range(400)], "number bigint, root bigint")
+    roots = spark.createDataFrame([(n,) for n in range(25)], "root bigint").distinct()
+    nodes, edges = (
+        numbers.join(roots, "root", "semi").select("root", sf.lit(kind).alias("kind"))
+        for kind in (0, 1)
+    )
+    groups = gathered(nodes.unionByName(edges), "root", order=["root", "kind"])
+    tasks = groups.mapInArrow(tasks_of_groups, "root bigint, task bigint").distinct()
+    assert sorted(row.root for row in tasks.collect()) == list(range(25))
 
 
 def kept_rows(spark: Any) -> set[int]:
