@@ -296,7 +296,8 @@ class Index:
         Parameters
         ----------
         folder : path-like
-            The export, of any format.
+            The export, of any format. A dataset may also be a URI that deltalake reaches
+            (``s3://``), with credentials from the environment.
         path : path-like
             Directory to create; its parent must exist.
         database : str, optional
@@ -311,7 +312,7 @@ class Index:
 
         Raises
         ------
-        InputError
+        InputError, IndexNotFoundError
             The folder holds no export.
         DamageError
             A file is missing or damaged; the error names it.
@@ -325,11 +326,15 @@ class Index:
         from lshdb.dataset.commits import is_dataset
 
         place = DatabasePlace(database, schema)
-        if is_dataset(str(folder)):
-            from lshdb.dataset.dataset_import import import_dataset as load
+        source = os.fspath(folder)
+        if is_dataset(source):
+            from lshdb.dataset.dataset_import import import_dataset
+
+            import_dataset(source, Path(path), place=place)
         else:
-            from lshdb.exchange.importer import import_export as load
-        load(Path(folder), Path(path), place=place)
+            from lshdb.exchange.importer import import_export
+
+            import_export(Path(source), Path(path), place=place)
         return cls.open(path, tokenizer=tokenizer)
 
     @classmethod

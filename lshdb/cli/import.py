@@ -37,12 +37,13 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
     Every file is compared with its checksum first; those of a dataset (--format delta) carry
     checksums of their own. Nothing is signed again: documents, signatures, batches and clusters are
     as they were, and so is every answer. INDEX appears when it is complete; if the command is
-    killed before, INDEX does not exist.
+    killed before, INDEX does not exist. A dataset may be elsewhere, at a URL such as s3://bucket/news;
+    credentials come from the environment.
 
     \b
     lshdb import news-export news.lshdb
     lshdb import news-export news.lshdb --database postgresql+psycopg://db/news
-    lshdb import news-delta news.lshdb
+    lshdb import s3://bucket/news-delta news.lshdb
     """
     with TaskProgress("importing"):
         index = Index.from_export(folder, path, database=database, schema=schema)

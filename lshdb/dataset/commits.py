@@ -19,8 +19,9 @@ own that removes files has to keep them, too.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,7 +31,7 @@ from urllib.parse import unquote
 import orjson
 
 from lshdb.dataset.dataset_tables import COMMITS, FORMAT, NAMES, arrow_schema, load_delta
-from lshdb.dataset.table_files import NewFile
+from lshdb.dataset.table_files import NewFile, arrow_blocks
 from lshdb.errors import (
     DamageError,
     DatabaseError,
@@ -199,7 +200,7 @@ class Dataset:
             deltalake is not installed, or the tables cannot be written.
         """
         delta = load_delta()
-        options = dict(options or {})
+        path, options = _without_slash(path), dict(options or {})
         local = local_folder(path)
         if (
             local is not None
@@ -239,7 +240,7 @@ class Dataset:
             There is no dataset, or its creation was interrupted.
         FormatError, DamageError, DatabaseError
         """
-        options = dict(options or {})
+        path, options = _without_slash(path), dict(options or {})
         commit, _ = _newest(path, options)
         if commit is None:
             raise IndexNotFoundError(
@@ -260,6 +261,17 @@ class Dataset:
         files = _active(self.table(name))
         self._check_files(name, files.values())
         return [StoredFile(f"{self.path}/{name}/{path}", files[path]) for path in sorted(files)]
+
+    def blocks(self, name: str, stored: StoredFile, *, size: int) -> Iterator[Any]:
+        """Read a file of a table; see :func:`lshdb.dataset.table_files.arrow_blocks`."""
+        schema, place = self.schema(name), None
+        if local_folder(self.path) is None:
+            from deltalake.fs import DeltaStorageHandler
+            from pyarrow.fs import PyFileSystem
+
+            handler = DeltaStorageHandler(f"{self.path}/{name}", dict(self.options))
+            place = PyFileSystem(handler), stored.file.path
+        return arrow_blocks(stored.uri, schema, size=size, place=place)
 
     def segments(self) -> dict[int, list[StoredFile]]:
         """Return the files of each segment of postings, in order of segment.
@@ -376,12 +388,10 @@ class Change:
         return version, sum(file.n_rows for file in (*stay.values(), *new))
 
 
-def is_dataset(path: str, options: Mapping[str, str] | None = None) -> bool:
-    """Return whether the path has the log of a dataset's commits."""
+def is_dataset(path: str) -> bool:
+    """Return whether the path has the log of a dataset's commits. A URI is taken for one."""
     local = local_folder(path)
-    if local is not None:
-        return (local / COMMITS / "_delta_log").is_dir()
-    return bool(load_delta().DeltaTable.is_deltatable(f"{path}/{COMMITS}", dict(options or {})))
+    return local is None or (local / COMMITS / "_delta_log").is_dir()
 
 
 def vacuum(dataset: Dataset, *, retention_hours: int = 168) -> list[str]:
@@ -426,6 +436,11 @@ def vacuum(dataset: Dataset, *, retention_hours: int = 168) -> list[str]:
 def local_folder(path: str) -> Path | None:
     """Return the path of a folder on this machine; None for a URI."""
     return None if "://" in path else Path(path)
+
+
+def _without_slash(path: str) -> str:
+    """Return a path without slashes at its end, which object stores take for empty names."""
+    return path.rstrip("/") or path
 
 
 def _sync_log(uri: str, version: int) -> None:
@@ -612,4 +627,5 @@ def _overtaken(path: str) -> LockedError:
 
 
 def _failed(uri: str, error: Exception) -> DatabaseError:
-    return DatabaseError(f"the table {uri} cannot be read or written: {error}")
+    words = re.sub(r"\x1b\[\d*m|↳|<.*", "", str(error).replace("\\x1b", "\x1b"), flags=re.DOTALL)
+    return DatabaseError(f"the table {uri} cannot be read or written: {' '.join(words.split())}")

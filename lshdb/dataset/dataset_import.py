@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from lshdb.dataset.commits import Dataset
 from lshdb.dataset.dataset_tables import COMMITS, dataset_tables
-from lshdb.dataset.table_files import arrow_blocks
 from lshdb.errors import DamageError
 from lshdb.exchange.importer import described_index, load_export, with_bodies
 from lshdb.exchange.tables import fault_of
@@ -33,15 +32,17 @@ _HINT = "export the index again, or use another copy"
 
 
 def import_dataset(
-    folder: Path,
+    folder: str,
     path: Path,
     *,
     place: DatabasePlace,
 ) -> None:
     """Build an index from the newest state of a dataset; see :meth:`lshdb.Index.from_export`."""
-    dataset = Dataset.open(str(folder))
+    dataset = Dataset.open(folder)
     commit = dataset.commit
-    described = described_index(folder / COMMITS, commit.index, commit.parameters, commit.edges)
+    described = described_index(
+        f"{folder}/{COMMITS}", commit.index, commit.parameters, commit.edges
+    )
     load_export(_DatasetRows(dataset), described, path, place=place)
 
 
@@ -52,9 +53,9 @@ class _DatasetRows:
     dataset: Dataset
 
     @property
-    def documents_path(self) -> Path:
+    def documents_path(self) -> str:
         """The folder of documents."""
-        return Path(self.dataset.path) / "documents"
+        return f"{self.dataset.path}/documents"
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -69,10 +70,9 @@ class _DatasetRows:
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """Read the rows of a table."""
         table = dataset_tables(self.dataset.commit.parameters["metric"])[name]
-        schema = self.dataset.schema(name)
         count = 0
         for stored in self.dataset.files(name):
-            for block in arrow_blocks(stored.uri, schema, size=_BLOCK_ROWS):
+            for block in self.dataset.blocks(name, stored, size=_BLOCK_ROWS):
                 for row in zip(*(column.to_pylist() for column in block.columns), strict=True):
                     fault = fault_of(table, row)
                     if fault is not None:
@@ -89,11 +89,10 @@ class _DatasetRows:
         """Yield signature rows, and vectors if they are kept, in order of signature_id."""
         layouts = row_layouts(params)
         size = max(1, _BLOCK_BYTES // sum(layout.row_bytes for layout in layouts))
-        schema = self.dataset.schema("signatures")
         files = self.dataset.files("signatures")
         expected = 0
         for stored in sorted(files, key=lambda stored: stored.file.lows.get("signature_id", -1)):
-            for block in arrow_blocks(stored.uri, schema, size=size):
+            for block in self.dataset.blocks("signatures", stored, size=size):
                 ids = _numbers(block, "signature_id", stored.uri)
                 if not np.array_equal(ids, np.arange(expected, expected + len(ids))):
                     raise _damage(
@@ -109,7 +108,7 @@ class _DatasetRows:
     def _check_count(self, name: str, count: int) -> None:
         if count != self.counts[name]:
             raise _damage(
-                Path(self.dataset.path) / name,
+                f"{self.dataset.path}/{name}",
                 f"has {count} rows, but {COMMITS} says {self.counts[name]}",
             )
 
@@ -137,5 +136,5 @@ def _rows_of(column: Any, layout: RowLayout, path: str) -> NDArray[Any]:
     return data.view(layout.dtype).reshape(-1, layout.n_columns)
 
 
-def _damage(path: Path | str, what: str) -> DamageError:
+def _damage(path: str, what: str) -> DamageError:
     return DamageError(f"{path} {what}", hint=_HINT)

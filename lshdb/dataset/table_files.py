@@ -178,8 +178,21 @@ def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield group
 
 
-def arrow_blocks(path: str, schema: Any, *, size: int) -> Iterator[Any]:
+def arrow_blocks(
+    path: str, schema: Any, *, size: int, place: tuple[Any, str] | None = None
+) -> Iterator[Any]:
     """Read the columns of a file that a schema names, ``size`` rows at a time.
+
+    Parameters
+    ----------
+    path : str
+        The file, for messages also if it is elsewhere.
+    schema : pyarrow.Schema
+        The columns.
+    size : int
+        Rows to read at a time.
+    place : tuple, optional
+        The file system of pyarrow that has the file, and its path there; by default this machine.
 
     Yields
     ------
@@ -194,8 +207,9 @@ def arrow_blocks(path: str, schema: Any, *, size: int) -> Iterator[Any]:
     import pyarrow as arrow
     from pyarrow import parquet
 
+    system, name = place or (None, path)
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(name, filesystem=system, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=size, columns=schema.names):
                 columns = [
                     batch.column(field.name).cast(field.type)

@@ -143,7 +143,7 @@ class Exported(Protocol):
     """The rows of an exported index, in any of its formats."""
 
     @property
-    def documents_path(self) -> Path:
+    def documents_path(self) -> Path | str:
         """The file or folder of documents, for messages."""
 
     @property
@@ -308,7 +308,7 @@ DescribedIndex: TypeAlias = "tuple[IndexParams, dict[str, Any], EdgeState | None
 
 
 def described_index(
-    path: Path,
+    path: Path | str,
     index: Mapping[str, Any],
     parameters: Mapping[str, Any],
     edge_state: Mapping[str, Any] | None,
@@ -317,7 +317,7 @@ def described_index(
 
     Parameters
     ----------
-    path : Path
+    path : Path or str
         The file with the description, for messages.
     index : mapping
         Format, uuid, created_at, library_version, unicode_version, next_doc_id.
@@ -350,7 +350,7 @@ def described_index(
         raise _damage(path, f"has missing or invalid entries: {error}") from error
 
 
-def with_bodies(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[Any, ...]]:
+def with_bodies(rows: Iterable[tuple[Any, ...]], path: Path | str) -> Iterator[tuple[Any, ...]]:
     """Yield exported rows of documents with the body, or None, as the last value."""
     n_values = len(TABLES["documents"].columns) - 2
     for row in rows:
@@ -391,14 +391,14 @@ def _load_documents(
             load_documents(transaction, rows, bodies)
 
 
-def _weights(path: Path, text: str) -> dict[str, Any]:
+def _weights(path: Path | str, text: str) -> dict[str, Any]:
     weights = _json_value(text)
     if not isinstance(weights, dict):
         raise _damage(path, f"holds weights that are not a JSON object: {text[:60]!r}")
     return weights
 
 
-def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
+def _check_vectors(path: Path | str, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
     """Compare the stored vectors of documents with their hashes."""
     for start in range(0, len(rows), _VECTORS):
         block = rows[start : start + _VECTORS]
@@ -428,5 +428,5 @@ def _cut(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield block
 
 
-def _damage(path: Path, what: str) -> DamageError:
+def _damage(path: Path | str, what: str) -> DamageError:
     return DamageError(f"{path} {what}", hint=_HINT)

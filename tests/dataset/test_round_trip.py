@@ -67,6 +67,23 @@ def test_every_metric_comes_back(make_index: Make, tmp_path: Path, name: str) ->
         assert left == right, table
 
 
+def test_a_dataset_elsewhere_comes_back(make_index: Make, tmp_path: Path) -> None:
+    """Read by deltalake's own store, which reaches the same places as its log."""
+    index = make_index("a", threshold=0.5)
+    index.add([("a", "the same words stand here"), ("b", "the same words stand here again")])
+    index.export(tmp_path / "d", format="delta")
+    with Index.from_export(f"file://{tmp_path}/d/", tmp_path / "b") as again:
+        assert stored(again) == stored(index)
+        assert again.check() == []
+    with pytest.raises(LshdbError, match=f"there is no dataset at file://{tmp_path}/none"):
+        Index.from_export(f"file://{tmp_path}/none", tmp_path / "c")
+    (file,) = (tmp_path / "d" / "documents").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(DamageError, match=f"file://{tmp_path}/d/documents/{file.name} cannot"):
+        Index.from_export(f"file://{tmp_path}/d", tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
 def test_many_files_in_order(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
