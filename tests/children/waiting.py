@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 __all__ = ["SECONDS", "end_of", "join_all", "killed_late"]
 
-SECONDS = 120.0
+SECONDS = 300.0
 """More than any child of the ordinary run takes, on a machine however busy."""
 
 

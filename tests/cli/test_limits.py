@@ -126,7 +126,7 @@ def limited(limit: str, value: int, *command: object) -> subprocess.CompletedPro
     """A command that may take so much of something; it must not end with a traceback."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, limit, str(value), "lshdb", *map(str, command)],
-        capture_output=True, text=True, check=False, env=environment(),
+        capture_output=True, text=True, check=False, env=environment(), timeout=900,
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return done

@@ -23,6 +23,7 @@ import click.testing
 
 from lshdb.cli._group import cli
 from tests.children.databases import child_path
+from tests.children.waiting import killed_late
 
 __all__ = ["Complaining"]
 
@@ -54,14 +55,15 @@ class Complaining:
         self._process.stdin.write(json.dumps([str(folder), commands]) + "\n")
         self._process.stdin.flush()
         wrong, command = [], ""
-        while True:
-            kind, what = json.loads(self._process.stdout.readline())
-            if kind == "begin":
-                command = what
-            elif kind == "wrong":
-                wrong.append(f"{command}: {what}")
-            else:
-                return wrong + ([f"{command}: ended by signal {-what}"] if what else [])
+        with killed_late(self._process.pid, 2 * SECONDS):
+            while True:
+                kind, what = json.loads(self._process.stdout.readline())
+                if kind == "begin":
+                    command = what
+                elif kind == "wrong":
+                    wrong.append(f"{command}: {what}")
+                else:
+                    return wrong + ([f"{command}: ended by signal {-what}"] if what else [])
 
 
 def tell(kind: str, what: Any) -> None:

@@ -9,6 +9,7 @@ are tried.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 LAYER = ctypes.CDLL(None)
+SECONDS = 900
+"""What a task may take; then it says where it is, and ends."""
 
 
 def preload() -> None:
@@ -159,6 +162,7 @@ def _command(arguments: list[str]) -> dict[str, Any]:
 
 def child(task: dict[str, Any]) -> None:
     """Never returns."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
     code = 70
     try:
         tell("outcome", perform(task))

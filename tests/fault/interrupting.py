@@ -9,6 +9,7 @@ each command that did not end as it should have a line of what it left and said.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ def interrupt(folder: Path, number: int, nth: int, files: tuple[str, ...]) -> in
         said = os.open(folder / "said", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(said, stream)
+        faulthandler.dump_traceback_later(300, exit=True, file=2)  # where it hangs
         sys.argv = ["lshdb", "add", str(folder / "a.lshdb"), str(folder / "documents.jsonl")]
         _trace(folder, number, nth, files)
         try:

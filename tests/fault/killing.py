@@ -45,7 +45,7 @@ class Killed(BaseException):
 
 def copy_files(path: Path, copy: Path) -> None:
     """Copy as they lie, by another process: closing a file here would free SQLite's locks on it."""
-    subprocess.run(["cp", "-R", str(path), str(copy)], check=True)
+    subprocess.run(["cp", "-R", str(path), str(copy)], check=True, timeout=120)
 
 
 class Killing:

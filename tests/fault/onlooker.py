@@ -22,6 +22,7 @@ from typing import Any
 
 from lshdb import Index, LshdbError, ParameterError
 from lshdb.storage.rowfiles.row_file import RowFile
+from tests.children.waiting import join_all, killed_late
 
 __all__ = ["NOBODY", "QUESTIONS", "Answers", "Onlooker", "answers", "held"]
 
@@ -136,7 +137,7 @@ class Held:
         self._error = ""
         self._ask = lambda index: _ALL_QUESTIONS[name](index, folder, self._begun, self._go_on)
         self._path = path
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         assert self._begun.wait(PATIENCE), name
 
@@ -155,7 +156,7 @@ class Held:
     def answer(self) -> Any:
         """What came, by its number of rows and its digest; or the error."""
         self._go_on.set()
-        self._thread.join(PATIENCE)
+        join_all([self._thread], PATIENCE)
         if self._error:
             return self._error
         rows = json.dumps(self._rows).encode()
@@ -196,7 +197,8 @@ class Onlooker:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        with killed_late(self._process.pid, 4 * PATIENCE):
+            line = self._process.stdout.readline()
         assert line, "the onlooker is gone"
         return json.loads(line)
 
@@ -234,7 +236,9 @@ def can_mount(folder: Path) -> str:
     source.mkdir()
     place.mkdir()
     try:
-        subprocess.run([*_unshared(source, place), "true"], check=True, capture_output=True)
+        subprocess.run(
+            [*_unshared(source, place), "true"], check=True, capture_output=True, timeout=120
+        )
     except FileNotFoundError:
         return "there is no unshare here"
     except subprocess.CalledProcessError as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from tests.children.waiting import join_all
 from tests.postgres import LIBPQ, SOCKET, PostgresUrl
 
 __all__ = ["Cut", "Proxy"]
@@ -74,7 +75,7 @@ class Proxy:
         self._listener = socket.socket(socket.AF_UNIX)
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
-        self._accepting = threading.Thread(target=self._accept)
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._guard = threading.RLock()
         self._is_away = False
         self._cut: Cut | None = None
@@ -96,11 +97,10 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._accepting.join()
+        join_all([self._accepting])
         self._listener.close()
         self.cut_all()
-        for thread in self._threads:
-            thread.join()
+        join_all(self._threads)
         self._folder.cleanup()
 
     def arm(self, cut: Cut | None) -> None:
@@ -141,6 +141,7 @@ class Proxy:
                 self._pairs.append((client, server))
             back = threading.Thread(target=self._hand_on, args=(server, client, SERVER))
             forth = threading.Thread(target=self._serve, args=(client, server, back))
+            back.daemon = forth.daemon = True
             self._threads = [one for one in self._threads if one.is_alive()]
             for thread in (back, forth):
                 self._threads.append(thread)
@@ -149,7 +150,7 @@ class Proxy:
     def _serve(self, client: socket.socket, server: socket.socket, back: threading.Thread) -> None:
         """Hand on what the client sends; in the end close both, when the other way has ended."""
         self._hand_on(client, server, CLIENT)
-        back.join()
+        join_all([back])
         with self._guard:
             if (client, server) in self._pairs:
                 self._pairs.remove((client, server))

@@ -35,6 +35,7 @@ def run(*command: object, **environment: str) -> subprocess.CompletedProcess[str
         check=False,
         errors="replace",
         env={**os.environ, "PYTHONPATH": os.pathsep.join([child_path(), *sys.path]), **environment},
+        timeout=600,
     )
 
 

@@ -55,13 +55,17 @@ def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
     )
     arguments = ["--target", "documents", "--seconds", "20", "--child", str(tmp_path / "journal")]
     done = subprocess.run(
-        [sys.executable, wrong, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, wrong, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode != 0 and "ZeroDivisionError" in done.stderr
     target, number = (tmp_path / "journal").read_text().split()
     again = shlex.split(f"--target {target} --seed 1 --case {number}")
     done = subprocess.run(
-        [sys.executable, wrong, *again], capture_output=True, text=True, check=False
+        [sys.executable, wrong, *again], capture_output=True, text=True, check=False, timeout=600
     )
     assert "ZeroDivisionError" in done.stderr
 

@@ -33,6 +33,7 @@ from lshdb.cli._long_work import AddProgress
 from lshdb.storage.dialects.postgresql.postgres_database import OpenPostgres, PostgresDatabase
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession
 from lshdb.storage.transactions.changes import WriteTransaction
+from tests.children.waiting import join_all, killed_late
 from tests.conftest import pair_set
 from tests.fault.soundness import documents_of
 from tests.fault.steps import BATCH, PARAMETERS, make_tiny
@@ -97,12 +98,13 @@ def writing(path: Path) -> Iterator[None]:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    with process:
+    with process, killed_late(process.pid):
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == "at it\n"
         writing.process = process  # type: ignore[attr-defined]
         yield
         process.stdin.close()
+        process.wait()
 
 
 def test_writers_of_two_hosts_wait_for_each_other(here: Path, there: Host) -> None:
@@ -125,7 +127,7 @@ def test_writers_of_two_hosts_wait_for_each_other(here: Path, there: Host) -> No
         begun = time.monotonic()
         assert index.remove(["k1"], lock_timeout=30).removed == 1
         assert time.monotonic() - begun > 0.3
-        let_go.join()
+        join_all([let_go])
     with Index.open(here) as index:
         assert index.check() == []
         assert documents_of(index).keys() == texts(0, 20).keys() - {"k1"} | {"held"}
@@ -160,7 +162,7 @@ def test_a_command_loses_nothing_if_another_host_is_faster(
             yield from more[1:]
 
         result = add_watched(index, come(), AddProgress(), source="", lock_timeout=30, workers=1)
-        let_go.join()
+        join_all([let_go])
         assert result.added == len(more)
         assert documents_of(index).keys() == texts(0, 20).keys() | texts(30, 40).keys()
     assert "waiting up to 30 s for another process" in capsys.readouterr().err
@@ -302,6 +304,15 @@ def test_a_lost_commit_is_asked_for_again_under_the_lock(
         assert index.check() == []
 
 
+def until_it_waits(session: psycopg.Connection, url: PostgresUrl) -> None:
+    """Wait until a session waits for a lock."""
+    waits, end = "SELECT FROM pg_locks WHERE NOT granted AND pid = %s", time.monotonic() + 60
+    with psycopg.connect(url.psycopg, autocommit=True) as looking:
+        while not looking.execute(waits, (session.info.backend_pid,)).fetchall():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
 def test_a_deadlock_is_got_over(
     here: Path, postgres_url: PostgresUrl, postgres_schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,14 +321,17 @@ def test_a_deadlock_is_got_over(
     put, tries = WriteTransaction.insert_documents, []
     with psycopg.connect(postgres_url.psycopg) as stranger:
         stranger.execute("SET deadlock_timeout = '10min'")
+        stranger.execute("SET statement_timeout = '1min'")
 
         def meet(self: WriteTransaction, rows: list[tuple[object, ...]]) -> None:
             tries.append(1)
             if len(tries) == 1:
                 stranger.execute(update, ("k1",))
                 self.execute("UPDATE document SET source = source WHERE key = ?", ("k2",))
-                threading.Thread(target=lambda: stranger.execute(update, ("k2",))).start()
-                time.sleep(0.2)
+                wants = threading.Thread(target=stranger.execute, args=(update, ("k2",)))
+                wants.daemon = True
+                wants.start()
+                until_it_waits(stranger, postgres_url)  # or nobody would see the deadlock
                 self.execute("UPDATE document SET source = source WHERE key = ?", ("k1",))
             stranger.rollback()
             put(self, rows)
@@ -343,13 +357,13 @@ def test_a_role_that_wants_everything_serializable(
         except BaseException as error:
             errors.append(error)
 
-    adding = threading.Thread(target=add, args=(20,))
+    adding = threading.Thread(target=add, args=(20,), daemon=True)
     adding.start()
     with Index.open(other) as index:
         for number in range(10):
             index.remove([f"k{number}"])
             index.query("w1 w2 w3", verify="none")
-    adding.join()
+    join_all([adding])
     with Index.open(here) as index:
         assert errors == []
         assert (documents_of(index), index.check()) == (texts(10, 40), [])
@@ -372,7 +386,7 @@ def test_an_add_that_waits_for_a_strangers_lock_can_be_interrupted(
             # A test run in the background has Ctrl-C ignored, and children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
-        with process:
+        with process, killed_late(process.pid, 60):
             assert process.stdout is not None
             assert process.stdout.readline() == "here\n"
             waits = "SELECT FROM pg_locks WHERE NOT granted AND relation IS NOT NULL"

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 import lshdb
 from lshdb import Index
 from tests.children.databases import child_path
+from tests.children.waiting import killed_late
 from tests.conftest import family_corpus
 
 ROOT = Path(lshdb.__file__).parents[1]
@@ -102,6 +102,7 @@ def test_before_every_line_that_makes_an_index(
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": child_path()},
+        timeout=3600,
     )
     assert not ended.returncode, ended.stderr
     *found, tried = ended.stdout.splitlines()
@@ -186,10 +187,11 @@ def test_while_the_program_is_being_loaded(launcher: str, tmp_path: Path) -> Non
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert child.stderr is not None
-    assert child.stderr.readline() == b"here\n"
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=30) == 130
-    assert child.stderr.read() == b"interrupted\n"
+    with killed_late(child.pid):
+        assert child.stderr.readline() == b"here\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=30) == 130
+        assert child.stderr.read() == b"interrupted\n"
     child.stderr.close()
 
 
@@ -202,9 +204,10 @@ def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path, documents: Path
         env={**os.environ, "PYTHONPATH": child_path()},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
-    while child.poll() is None:
-        child.send_signal(signal.SIGINT)
-        time.sleep(0.01)
+    with killed_late(child.pid):
+        while child.poll() is None:
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.01)
     assert child.returncode == 0
 
 
@@ -277,11 +280,9 @@ def start_telling(seconds: float, *arguments: str, cwd: Path) -> subprocess.Pope
 def end(child: subprocess.Popen[bytes]) -> tuple[int, str, float]:
     """Wait for a child: its exit code, what it has said, its processor time."""
     assert child.stdout is not None and child.stderr is not None
-    impatient = threading.Timer(120, child.kill)
-    impatient.start()
-    said = child.stderr.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    impatient.cancel()
+    with killed_late(child.pid):
+        said = child.stderr.read().decode()
+        _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     child.stdout.close()
     child.stderr.close()
@@ -318,7 +319,9 @@ def test_an_add_of_a_hostile_document(
     moment = usual + random.Random(f"{kind} {number}").uniform(0.5, 1.5)
     child = start_telling(moment, "add", "hostile.lshdb", *arguments, cwd=tmp_path)
     assert child.stdout is not None
-    assert child.stdout.readline() == b"here\n", "the add has ended before it was interrupted"
+    with killed_late(child.pid):
+        line = child.stdout.readline()
+    assert line == b"here\n", "the add has ended before it was interrupted"
     begun = time.monotonic()
     child.send_signal(number)
     code, said, taken = end(child)
@@ -363,6 +366,7 @@ def test_how_long_no_signal_is_heard(kind: str, tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": child_path()},
+        timeout=3600,
     )
     assert done.returncode == 0, done.stderr
     longest, factor, whole = map(float, done.stdout.split()[-3:])

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
+from tests.children.waiting import join_all
 from tests.conftest import edited, make_text
 from tests.fault.onlooker import NOBODY, QUESTIONS, Answers, Onlooker, answers, can_mount
 
@@ -411,7 +412,7 @@ def test_a_writer_that_has_just_come(
         over = threading.Timer(1.0, fcntl.lockf, (file, fcntl.LOCK_UN, 1, _LOCK_OF_THE_LIVING))
         over.start()
         assert onlooker.ask(seen, where.room, STREAMS) == {name: before[name] for name in STREAMS}
-        over.join()
+        join_all([over])
     shutil.rmtree(path.parent)
 
 
@@ -429,7 +430,7 @@ def test_a_log_that_a_killed_writer_left(
     (where, onlooker), (made, _) = place, index
     path = where.copied(made, "killed")
     seen = where.as_seen(path)
-    run = subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False)
+    run = subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False, timeout=120)
     assert run.returncode == 9 and _files(path)["-wal"].stat().st_size > 0
     found = onlooker.ask(seen, where.room, ALL)
     after = answers(path, tmp_path, ALL)

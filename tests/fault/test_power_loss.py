@@ -73,7 +73,7 @@ def _many(recording: Recording, wanted: int) -> tuple[set[bytes], list[str]]:
             ]
             before = len(seen)
             for task in tasks:
-                digests, faults = task.result()
+                digests, faults = task.result(3600)
                 seen |= digests
                 found += faults
             if found or len(seen) >= wanted or len(seen) == before:

@@ -25,6 +25,7 @@ from lshdb.storage.dialects.sqlite import SqliteDatabase
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.layouts import RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
+from tests.children.waiting import SECONDS, end_of, join_all, killed_late
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -93,9 +94,9 @@ def in_child(work: Callable[[], object]) -> str:
         os.write(writer, said.encode())
         os._exit(0)
     os.close(writer)
-    with open(reader, "rb") as pipe:
+    with open(reader, "rb") as pipe, killed_late(child):
         said = pipe.read().decode()
-    os.waitpid(child, 0)
+        assert os.waitpid(child, 0)[1] == 0
     return said
 
 
@@ -140,7 +141,7 @@ def _listed(path: Path) -> list[str]:
 
 
 def _while_another_writes(path: Path, rows: Iterator[Any]) -> list[Any]:
-    subprocess.run([sys.executable, "-c", _REWRITE, str(path)], check=True)
+    subprocess.run([sys.executable, "-c", _REWRITE, str(path)], check=True, timeout=300)
     return list(rows)
 
 
@@ -218,7 +219,7 @@ def test_a_spawned_process_opens_what_its_parent_lists(index: Index) -> None:
     rows = index.pairs()
     next(rows)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        (found,) = pool.starmap(_answer, [(index.path, text)])
+        (found,) = pool.starmap_async(_answer, [(index.path, text)]).get(SECONDS)
     assert found == len(index.query(text, top=None)) and list(rows)
 
 
@@ -253,7 +254,7 @@ def test_a_child_that_ends_takes_nothing_from_its_parent(index: Index) -> None:
     before = len(family_corpus(7))
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", _CHILD_ENDS, str(index.path), str(before)],
-        check=False, capture_output=True, text=True,
+        check=False, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.returncode == 0 and ended.stderr == "", ended.stderr
     assert "index.db-shm" in ended.stdout and "index.db-wal" in ended.stdout
@@ -270,7 +271,8 @@ def test_a_pool_of_forks_beside_an_open_index(index: Index) -> None:
     texts = [text for _, text in family_corpus(7)[:12]]
     expected = [len(index.query(text, top=None)) for text in texts]
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.starmap(_answer, [(index.path, text) for text in texts])
+        asked = pool.starmap_async(_answer, [(index.path, text) for text in texts])
+        found = asked.get(SECONDS)
     assert found == expected
 
 
@@ -297,7 +299,7 @@ def test_a_child_does_not_keep_its_parents_lock(index: Index) -> None:
         os.close(sleep)
         os.close(wake)
         for child in children:
-            os.waitpid(child, 0)
+            assert end_of(child) == 0
 
 
 def test_a_child_that_leaves_an_add_takes_nothing_with_it(
@@ -321,20 +323,22 @@ def test_a_child_that_leaves_an_add_takes_nothing_with_it(
         child = os.fork()
         if child == 0:
             raise SystemExit
-        os.waitpid(child, 0)
+        assert end_of(child) == 0
         with Index.open(index.path) as other, pytest.raises(LockedError):
             other.add([("x", "y")], lock_timeout=0.0)
         yield "second", "four five six"
 
     try:
         index.add(documents())
-    except SystemExit:
+    finally:
         if os.getpid() != parent:
-            index.close()
-            said.write_text("left")
-            os._exit(0)
-        raise
-    assert said.read_text() == "left" and not (tmp_path / "checkpointed").exists()
+            try:  # whatever comes, this one goes on with no other test
+                kind = type(sys.exception()).__name__
+                index.close()
+                said.write_text(kind)
+            finally:
+                os._exit(0)
+    assert said.read_text() == "SystemExit" and not (tmp_path / "checkpointed").exists()
     assert {"first", "second"} <= {key for (key,) in index.sql("SELECT key FROM document").rows}
 
 
@@ -389,7 +393,7 @@ def test_a_child_that_ends_does_not_undo_its_parents_transaction(tmp_path: Path)
     """To roll it back would change the index of the log in memory that both share."""
     ended = subprocess.run(
         [sys.executable, "-c", _FORKED_IN_A_TRANSACTION, str(tmp_path / "a.db")],
-        check=False, capture_output=True, text=True,
+        check=False, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ended.stdout.split() == ["6000", "ok"], ended.stderr
 
@@ -450,7 +454,7 @@ def test_eight_threads_ask_while_one_adds(make_index: Make) -> None:
             except BaseException:
                 failures.append(traceback.format_exc())
 
-        return threading.Thread(target=run)
+        return threading.Thread(target=run, daemon=True)
 
     texts = dict(corpus)
     keys = itertools.cycle(expected)
@@ -478,8 +482,7 @@ def test_eight_threads_ask_while_one_adds(make_index: Make) -> None:
         number += 1
         index.add([(f"new-{number}-{i}", f"unlike {number} {i} all others") for i in range(20)])
     over.set()
-    for thread in threads:
-        thread.join()
+    join_all(threads)
     assert not failures, failures[0]
     assert index.stats().documents == len(corpus) + 20 * number
 

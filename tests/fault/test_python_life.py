@@ -28,6 +28,7 @@ from lshdb import Index, LshdbError
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.row_file import RowFile
 from tests.children.databases import child_path
+from tests.children.waiting import SECONDS
 from tests.conftest import family_corpus
 from tests.fault.test_processes import streams
 
@@ -413,6 +414,6 @@ def _answers(path: Path) -> list[str]:
 def test_pools_of_processes(how: str, index: Index) -> None:
     expected = [hit.key for hit in index.query(TEXT)]
     with multiprocessing.get_context(how).Pool(2) as pool:
-        assert pool.map(_answers, [index.path] * 4) == [expected] * 4
+        assert pool.map_async(_answers, [index.path] * 4).get(SECONDS) == [expected] * 4
         with pytest.raises(lshdb.IndexNotFoundError):
-            pool.map(_answers, [index.path / "nothing"])
+            pool.map_async(_answers, [index.path / "nothing"]).get(SECONDS)

@@ -23,6 +23,7 @@ import pytest
 from lshdb import DamageError, Index, LshdbError
 from lshdb.files.rights import take_rights
 from lshdb.files.whole_files import whole_file
+from tests.children.waiting import end_of
 from tests.conftest import make_text
 
 pytestmark = [
@@ -124,7 +125,7 @@ def as_user(
             traceback.print_exc()
         finally:
             os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert end_of(child) == 0
 
 
 def acl(*entries: tuple[int, int, int]) -> bytes:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lshdb import Index
+from tests.children.waiting import join_all
 from tests.conftest import edited, make_text
 
 Make = Callable[..., Index]
@@ -87,15 +88,14 @@ def readers(path: Path, ask: Callable[[Index], Any], n: int) -> Iterator[None]:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=read) for _ in range(n)]
+    threads = [threading.Thread(target=read, daemon=True) for _ in range(n)]
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
         is_over.set()
-        for thread in threads:
-            thread.join()
+        join_all(threads)
     assert not failures, failures[0]
 
 

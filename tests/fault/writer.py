@@ -31,7 +31,7 @@ def build_layer(folder: Path) -> Path:
     flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-U_FORTIFY_SOURCE"]
     compiler = os.environ.get("CC", "cc")
     command = [*compiler.split(), *flags, str(HERE / "interpose.c"), "-o", str(library), "-ldl"]
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return library
 
 

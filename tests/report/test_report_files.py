@@ -16,6 +16,7 @@ import pytest
 
 from lshdb import Index, LshdbError, ParameterError
 from lshdb.report import report_files
+from tests.children.waiting import join_all
 from tests.conftest import family_corpus
 
 
@@ -124,10 +125,10 @@ def test_a_link_is_written_through_and_stays(index: Index, tmp_path: Path) -> No
 def test_a_pipe_gets_the_page(index: Index, tmp_path: Path) -> None:
     pipe, got = tmp_path / "pipe", []
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
     reader.start()
     index.report(pipe, sample=0)
-    reader.join()
+    join_all([reader])
     assert got[0].startswith(b"<!DOCTYPE html>") and got[0].endswith(b"</html>")
 
 
@@ -137,7 +138,7 @@ def test_standard_output_may_be_a_file(index: Index, tmp_path: Path) -> None:
     for name in ("page", "page.html"):
         (tmp_path / name).write_text("before\n")
         with (tmp_path / name).open("ab") as file:
-            subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True)
+            subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True, timeout=300)
         text = (tmp_path / name).read_text()
         assert text.startswith("before\n<!DOCTYPE html>") and text.endswith("</html>")
 

@@ -239,8 +239,9 @@ def test_a_question_of_a_client_that_has_gone_is_cancelled(
             asyncio.create_task(ask(app, "GET", f"/api/documents/{n}", leaves=left))
             for n in range(2)
         ]
-        while len(begun) < 2:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            while len(begun) < 2:
+                await asyncio.sleep(0.01)
         asked += [
             asyncio.create_task(ask(app, "GET", "/api/documents/9", leaves=left)) for _ in range(2)
         ]
@@ -330,8 +331,9 @@ def test_more_questions_than_may_wait_are_refused(
         async def many() -> list[int]:
             asked = [asyncio.create_task(ask(app, "GET", "/health")) for _ in range(5)]
             done: set[Any] = set()
-            while len(done) < 3:  # one works, one waits
-                done, _ = await asyncio.wait(asked, timeout=0.01)
+            async with asyncio.timeout(20):
+                while len(done) < 3:  # one works, one waits
+                    done, _ = await asyncio.wait(asked, timeout=0.01)
             assert {one.result().headers["retry-after"] for one in done} == {"1"}
             go.set()
             return sorted(answer.status for answer in await asyncio.gather(*asked))

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import pytest
 
 from lshdb import Index
+from tests.children.waiting import join_all
 from tests.serve.test_server import server, text
 
 SECONDS = 1.5
@@ -224,7 +225,7 @@ def test_a_flood_of_connections_keeps_nobody_out(place: tuple[str, int]) -> None
             with contextlib.suppress(OSError):
                 connect(place).close()
 
-    threads = [threading.Thread(target=flood) for _ in range(2)]
+    threads = [threading.Thread(target=flood, daemon=True) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:
@@ -232,8 +233,7 @@ def test_a_flood_of_connections_keeps_nobody_out(place: tuple[str, int]) -> None
             assert health(place) < 5
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
+        join_all(threads)
 
 
 def test_long_answers_that_nobody_takes_make_room(tmp_path: Path) -> None:

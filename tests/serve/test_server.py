@@ -22,6 +22,7 @@ import pytest
 from lshdb import Index
 from lshdb.serve.workers import QuestionThreads
 from tests.children.databases import child_path
+from tests.children.waiting import join_all, killed_late
 
 WORDS = [a + b for a in ("ba", "ke", "lo", "mi", "nu") for b in ("d", "f", "g", "st", "x")]
 
@@ -40,12 +41,13 @@ def server(path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], s
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith(f"serving {path} at http://"), process.communicate()
+        with killed_late(process.pid):
+            line = process.stdout.readline()
+        assert line.startswith(f"serving {path} at http://"), process.communicate(timeout=10)
         yield process, urlsplit(line.split()[-1]).netloc
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=10)
 
 
 def post(connection: http.client.HTTPConnection, asked: Any) -> tuple[int, Any]:
@@ -70,7 +72,7 @@ def test_eight_connections_ask_while_documents_come_in(tmp_path: Path) -> None:
                     failures.append((n, status, answer))
             connection.close()
 
-        threads = [threading.Thread(target=ask, args=(37 * n,)) for n in range(8)]
+        threads = [threading.Thread(target=ask, args=(37 * n,), daemon=True) for n in range(8)]
         for thread in threads:
             thread.start()
         n = 1000
@@ -78,8 +80,7 @@ def test_eight_connections_ask_while_documents_come_in(tmp_path: Path) -> None:
             with Index.open(path) as index:
                 index.add((f"d{each}", text(each)) for each in range(n, n + 200))
             n += 200
-        for thread in threads:
-            thread.join()
+        join_all(threads)
         assert failures == []
         connection = http.client.HTTPConnection(place, timeout=60)
         _, answer = post(connection, {"text": text(n - 1), "top": 1})

@@ -113,7 +113,7 @@ def test_every_thread_has_contexts_of_its_own() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.submit(mine), pool.submit(mine)
-        assert not set(one.result()) & set(other.result())
+        assert not set(one.result(60)) & set(other.result(60))
 
 
 def test_a_frame_that_lies_about_its_size_is_damage() -> None:

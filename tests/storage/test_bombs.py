@@ -75,6 +75,7 @@ def test_a_bomb_is_named_and_not_made(path: Path, command: tuple[str, ...]) -> N
     done = subprocess.run(
         [*MEASURED, *MODULE, *command],
         cwd=path.parent, capture_output=True, text=True, check=False, env=environment(),
+        timeout=300,
     )  # fmt: skip
     said, peak = done.stderr.rstrip().rpartition("\n")[::2]
     said += done.stdout
@@ -96,6 +97,7 @@ def test_a_bomb_in_a_statement_is_not_made_whatever_its_document_says(path: Path
     done = subprocess.run(
         [*MEASURED, *MODULE, "sql", "x.lshdb", "SELECT length(text(doc_id)) FROM document"],
         cwd=path.parent, capture_output=True, text=True, check=False, env=environment(),
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 1
     assert "doc_id 2) has more than 268,435,456 bytes" in done.stderr

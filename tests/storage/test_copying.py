@@ -16,6 +16,7 @@ from lshdb import DamageError, Index, IndexExistsError, LshdbError, ParameterErr
 from lshdb.storage.rowfiles.row_file import RowFile
 from tests.answers import answers, lively_index
 from tests.children.databases import child_path
+from tests.children.waiting import join_all
 from tests.conftest import family_corpus
 from tests.sizes import set_sizes
 
@@ -87,7 +88,7 @@ def test_copies_beside_a_writer_are_states_that_were_committed(
     set_sizes(monkeypatch, batch_documents=4, commit_postings=0)
     index = make_index("a", threshold=0.5)
     corpus = family_corpus(5, families=20)
-    writer = threading.Thread(target=index.add, args=(corpus,))
+    writer = threading.Thread(target=index.add, args=(corpus,), daemon=True)
     writer.start()
     sizes = []
     with Index.open(index.path) as reader:
@@ -101,7 +102,7 @@ def test_copies_beside_a_writer_are_states_that_were_committed(
                 assert len(keys) % 4 == 0 or len(keys) == len(corpus)
                 sizes.append(len(keys))
             shutil.rmtree(path)
-    writer.join()
+    join_all([writer])
     assert len(set(sizes)) > 2, sizes
 
 
@@ -167,6 +168,7 @@ def test_no_space_left(make_index: Make, tmp_path: Path, blocks: int) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("error: cannot make")
@@ -185,7 +187,9 @@ Index.open("a").copy("copy")
 def test_killed_before_the_end_there_is_none(make_index: Make, tmp_path: Path) -> None:
     index = lively_index(make_index, "a")
     environment = {**os.environ, "PYTHONPATH": child_path()}
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, timeout=300
+    )
     assert done.returncode == -9
     assert sorted(os.listdir(tmp_path)) == [".copy.new", "a"]
     index.copy(tmp_path / "copy")

@@ -22,6 +22,7 @@ from lshdb import (
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import IndexDirectory
 from lshdb.storage.place.lock import WriterLock
+from tests.children.waiting import join_all
 
 TEXTS = [(f"key{number}", f"some words of text number {number} and more") for number in range(20)]
 
@@ -112,7 +113,9 @@ def test_an_add_that_accepts_nothing_makes_no_index(tmp_path: Path, items: list[
 
 def test_what_a_killed_process_left_is_cleared_out(tmp_path: Path) -> None:
     path = tmp_path / "x.lshdb"
-    child = subprocess.run([sys.executable, "-c", KILLED, str(path), "deferred"], check=False)
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, str(path), "deferred"], check=False, timeout=300
+    )
     assert child.returncode == -9
     assert names(tmp_path) == [".x.lshdb.new"]
     with Index.create(path, k=3) as index:
@@ -135,10 +138,10 @@ def test_the_second_one_waits_for_the_first(tmp_path: Path) -> None:
         except IndexExistsError as error:
             outcome.append(error)
 
-    thread = threading.Thread(target=second)
+    thread = threading.Thread(target=second, daemon=True)
     thread.start()
     first.add(TEXTS)
-    thread.join()
+    join_all([thread])
     assert "there is an index at" in str(outcome[0])
     first.close()
     with Index.open(path) as index:

@@ -52,7 +52,12 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def lshdb(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*MODULE, *words], env=environment(), capture_output=True, text=True, check=False
+        [*MODULE, *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 
@@ -105,7 +110,7 @@ def test_the_hint_gives_the_index_files_of_its_own(path: Path, other: Path) -> N
         index.add(LATER)
     assert caught.value.hint is not None
     command = caught.value.hint.split(": ", 1)[1].split("; make")[0]
-    subprocess.run(["sh", "-c", command], check=True)
+    subprocess.run(["sh", "-c", command], check=True, timeout=300)
     for writer in WRITERS.values():
         writer(path, other)
     with Index.open(path) as index:
@@ -126,7 +131,7 @@ def test_the_hint_for_a_database_outside_the_index(tmp_path: Path) -> None:
         index.add(LATER)
     assert caught.value.hint is not None
     command = caught.value.hint.split(": ", 1)[1].split("; make")[0]
-    subprocess.run(["sh", "-c", command], check=True)
+    subprocess.run(["sh", "-c", command], check=True, timeout=300)
     with Index.open(path) as index:
         index.add(LATER)
         assert index.check() == []
@@ -225,7 +230,7 @@ def test_repair_of_a_linked_index_is_refused(path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="coreutils")
 def test_a_copy_by_cp_without_links_is_an_index_of_its_own(path: Path) -> None:
     copy = path.with_name("copy.lshdb")
-    subprocess.run(["cp", "-a", path, copy], check=True)
+    subprocess.run(["cp", "-a", path, copy], check=True, timeout=300)
     with Index.open(path) as index:
         index.remove([FIRST[0][0]])
         assert index.check() == []

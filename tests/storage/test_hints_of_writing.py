@@ -14,6 +14,7 @@ import pytest
 
 from lshdb import DatabaseError, Index, LshdbError
 from lshdb.files import descriptors, own_files
+from tests.children.waiting import end_of
 from tests.cli.conftest import MODULE, environment
 from tests.conftest import family_corpus
 
@@ -126,6 +127,7 @@ def test_a_limit_on_the_size_of_files(path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 1, done.stderr
     assert "ulimit -f" in done.stderr and "Traceback" not in done.stderr
@@ -153,10 +155,10 @@ def test_a_database_of_another_user(path: Path) -> None:
         os.setuid(65534)
         try:
             Index.open(path).add([("new", "some other words of a text")])
-        except Exception as error:
+        except BaseException as error:
             os.write(writing, f"{type(error).__name__} {getattr(error, 'hint', '')}".encode())
         os._exit(0)
-    os.waitpid(child, 0)
+    assert end_of(child) == 0
     os.close(writing)
     with open(reading) as file:
         said = file.read()

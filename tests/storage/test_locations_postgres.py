@@ -24,6 +24,7 @@ from lshdb import (
 )
 from lshdb.errors import install_command
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
+from tests.children.waiting import join_all
 from tests.cli.conftest import MODULE, environment
 from tests.conftest import family_corpus
 from tests.postgres import LIBPQ, LSHDB, PostgresServer, PostgresUrl
@@ -161,7 +162,9 @@ def test_everything_is_gone_where_making_fails(
             "schema='half made')\nos.kill(os.getpid(), 9)"
         )
         subprocess.run(
-            [sys.executable, "-c", code, tmp_path / "x.lshdb", postgres_url.lshdb], check=False
+            [sys.executable, "-c", code, tmp_path / "x.lshdb", postgres_url.lshdb],
+            check=False,
+            timeout=300,
         )
         assert everything(postgres_url) != before
         with Index.create(tmp_path / "x.lshdb", **place) as index:
@@ -187,11 +190,12 @@ def test_one_that_comes_second_leaves_the_first_alone(
             outcomes.append(error.hint)
 
     try:
-        threads = [threading.Thread(target=make, args=(number,)) for number in range(3)]
+        threads = [
+            threading.Thread(target=make, args=(number,), daemon=True) for number in range(3)
+        ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join_all(threads)
         (made,) = [found for found in outcomes if isinstance(found, int)]
         assert len(outcomes) == 3
         with Index.open(tmp_path / f"{made}.lshdb") as index:
@@ -390,7 +394,8 @@ def _home_counts() -> bool:
 def test_a_password_in_the_url_is_refused_and_not_shown(url: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [*MODULE, "init", tmp_path / "x.lshdb", "--database", url],
-        capture_output=True, text=True, env=environment(), check=False,
+        capture_output=True, text=True, env=environment(),
+        check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 2
     assert "holds a password" in done.stderr
@@ -441,7 +446,7 @@ def test_a_server_that_is_down(
                       ["add", os.devnull], ["upgrade"]):  # fmt: skip
         done = subprocess.run(
             [*MODULE, arguments[0], path, *arguments[1:]],
-            capture_output=True, text=True, env=environment(), check=False,
+            capture_output=True, text=True, env=environment(), check=False, timeout=300,
         )  # fmt: skip
         assert done.returncode == 1, done
         assert done.stderr.startswith("error: cannot reach the database"), done.stderr
@@ -461,6 +466,7 @@ def test_without_psycopg_the_extra_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, "init", tmp_path / "x.lshdb", "--database",
          "postgresql:///mine"], capture_output=True, text=True, env=environment(), check=False,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 1
     assert "needs psycopg" in done.stderr

@@ -13,6 +13,7 @@ import pytest
 
 from lshdb.errors import LockedError, LshdbError
 from lshdb.storage.place.lock import WriterLock
+from tests.children.waiting import killed_late
 
 pytestmark = pytest.mark.fast
 
@@ -32,7 +33,8 @@ def hold(path: Path, seconds: float) -> subprocess.Popen[str]:
         [sys.executable, "-c", HOLD, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
+    with killed_late(process.pid):
+        assert process.stdout.readline() == "held\n"
     return process
 
 
@@ -45,7 +47,7 @@ def test_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
         assert time.monotonic() - begun >= 0.3
         assert caught.value.pid == process.pid
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(60)
         again = WriterLock(path, 0)
         again.acquire()
         again.release()

@@ -59,7 +59,12 @@ def test_the_command_line_in_and_beside_it(folder: Path) -> None:
 
     def lshdb(*words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(
-            [*MODULE, *words], env=environment(), capture_output=True, check=False, **options
+            [*MODULE, *words],
+            env=environment(),
+            capture_output=True,
+            check=False,
+            **options,
+            timeout=300,
         )
         assert b"Traceback" not in done.stderr
         return done

@@ -694,7 +694,9 @@ def test_a_writer_killed_at_any_step_has_added_and_leaves_nothing_wrong(
     assert frozen.covering(names(path))[-1].last == n_signatures
     script = KILLED.format(module=module, name=name, after=after)
     environment = {**os.environ, "PYTHONPATH": child_path()}
-    done = subprocess.run([sys.executable, "-c", script, path], env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], env=environment, check=False, timeout=300
+    )
     assert done.returncode == -9
     # The new file holds the rows of the old one, which goes after it has come.
     assert frozen.covering(names(path))[-1].last >= n_signatures

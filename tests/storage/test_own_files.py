@@ -21,6 +21,7 @@ from lshdb.files import descriptors
 from lshdb.files.own_files import foreign_names, open_file, open_folder
 from lshdb.storage.place.creation import Creation
 from tests.children.databases import child_path
+from tests.children.waiting import killed_late
 from tests.interrupts import every_interrupt
 
 DOCUMENTS = [(f"key{number}", f"some words of text {number} and more") for number in range(9)]
@@ -73,7 +74,9 @@ def killed(path: Path) -> Path:
         "index.add(iter(lambda: os.kill(os.getpid(), 9), 0))"
     )
     environment = {**os.environ, "PYTHONPATH": child_path()}
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], check=False, env=environment, timeout=300
+    )
     assert done.returncode == -9
     return path.with_name(f".{path.name}.new")
 
@@ -480,15 +483,14 @@ def test_a_pipe_that_the_user_names_is_waited_for_until_a_signal(
         # A test run in the background has Ctrl-C ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
-    while not (tmp_path / "x" / "lock").read_text():  # it holds the lock once it reads
-        if child.poll() is not None:
-            break
-        time.sleep(0.02)
-        if (Path(f"/proc/{child.pid}/wchan").exists()) and _waits(child.pid):
-            break
-    time.sleep(0.2)
-    child.send_signal(number)
-    _, said = child.communicate(timeout=60)
+    with killed_late(child.pid):
+        while not (tmp_path / "x" / "lock").read_text():  # it holds the lock once it reads
+            if child.poll() is not None or _waits(child.pid):
+                break
+            time.sleep(0.02)
+        time.sleep(0.2)
+        child.send_signal(number)
+        _, said = child.communicate()
     assert child.returncode == 128 + number
     assert "Traceback" not in said
 

@@ -15,6 +15,7 @@ import pytest
 from psycopg import sql
 
 from lshdb import Index, LshdbError
+from tests.children.waiting import join_all
 from tests.conftest import make_text
 from tests.pgbouncer import Pooler, program
 from tests.postgres import PostgresServer
@@ -114,11 +115,10 @@ def test_threads_that_share_one_connection(make: Make) -> None:
 
     with make("first") as first, make("second") as second:
         asked = [("first", first), ("second", second)] * 2
-        threads = [threading.Thread(target=ask, args=one) for one in asked]
+        threads = [threading.Thread(target=ask, args=one, daemon=True) for one in asked]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join_all(threads)
     assert wrong == []
 
 

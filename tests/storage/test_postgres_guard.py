@@ -277,7 +277,7 @@ def test_many_rows_and_large_ones_take_bounded_memory(index: Index, tmp_path: Pa
         with (tmp_path / "out").open("wb") as out:
             done = subprocess.run(
                 [*MEASURED, *MODULE, "sql", str(index.path), statement],
-                stdout=out, stderr=subprocess.PIPE, env=environment(), check=True,
+                stdout=out, stderr=subprocess.PIPE, env=environment(), check=True, timeout=300,
             )  # fmt: skip
         with (tmp_path / "out").open("rb") as out:
             assert sum(1 for _ in out) == lines

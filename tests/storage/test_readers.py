@@ -55,6 +55,8 @@ def test_a_commit_of_another_process_is_seen_by_the_next_question(tmp_path: Path
         for round_ in range(3):
             text = f"a text of other words for the next question to find, {round_}"
             added = f"lshdb.Index.open({str(path)!r}).add([({text!r}, {text!r})])"
-            subprocess.run([sys.executable, "-c", f"import lshdb; {added}"], check=True)
+            subprocess.run(
+                [sys.executable, "-c", f"import lshdb; {added}"], check=True, timeout=300
+            )
             assert text in [hit.key for hit in index.query(text)]
             assert text in [hit.key for hit in index.query(text, verify="signature")]

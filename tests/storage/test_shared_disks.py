@@ -59,7 +59,7 @@ def on_the_writers_host(program: str, path: Path) -> None:
     """In a process that sees the disk as one of its own."""
     subprocess.run(
         [sys.executable, "-c", f"import sys, lshdb\n{program}", path],
-        check=True, env=os.environ | {"PYTHONPATH": child_path()},
+        check=True, env=os.environ | {"PYTHONPATH": child_path()}, timeout=300,
     )  # fmt: skip
 
 

@@ -210,6 +210,7 @@ def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> No
         env={**os.environ, "PYTHONPATH": child_path()},
         capture_output=True,
         check=False,
+        timeout=300,
     )
     assert process.returncode == -9, process.stderr
     after = state_of(index)
@@ -356,5 +357,6 @@ def test_what_a_connection_cannot_close_is_not_written_to_standard_error(
     done = subprocess.run(
         [sys.executable, "-c", program, tmp_path / "a.lshdb", postgres_url.lshdb, postgres_schema],
         capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": child_path()},
+        timeout=300,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
