@@ -16,6 +16,7 @@ import contextlib
 import errno
 import fcntl
 import gzip
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -126,12 +127,12 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
         descriptor = _open_alone(aside, path)
     try:
         with (
-            open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False) as file,
+            io.BufferedWriter(_Output(descriptor, path), _BUFFER_BYTES) as file,
             _packed(file, compression) as packed,
         ):
             yield packed
-        sync_file(descriptor)
         with _named(path, aside):
+            sync_file(descriptor)
             _move(aside, target, path, overwrite=overwrite)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -159,9 +160,25 @@ def _named(path: str, aside: str) -> Iterator[None]:
     except UnfitFileError:
         raise
     except OSError as error:
-        if error.filename == aside:
+        if error.filename in (None, aside):
             error.filename = path
         raise
+
+
+class _Output(io.FileIO):
+    """An open file, whose errors name the user's path."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        """Write some bytes, and name the file where the disk is full."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self._path
+            raise
 
 
 def _open_alone(aside: str, path: str) -> int:

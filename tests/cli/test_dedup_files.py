@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lshdb.files import whole_files
 from tests.cli.conftest import MEASURED, MODULE, Run
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -132,6 +133,23 @@ def test_a_key_that_the_encoding_does_not_have(run: Run, tmp_path: Path) -> None
     refused = run("dedup", index, tmp_path / "all.csv", "--output", out, "--mark", *how, code=1)
     assert "'Ω' cannot be written in iso8859-1" in refused.stderr
     assert not out.exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_full_disk_is_said_of_the_file_that_was_to_be(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, path = corpus(30), tmp_path / f"all.{name.partition('.')[2]}"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    monkeypatch.setattr(whole_files, "_open_alone", lambda *_: os.open("/dev/full", os.O_RDWR))
+    said = run("dedup", path, "--output", tmp_path / name, code=1).stderr.splitlines()
+    assert said[-2:] == [
+        f"error: {tmp_path / name}: No space left on device",
+        "hint: make room there, or name another place",
+    ]
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from lshdb import DatabaseError, Index, LshdbError
 from lshdb.files import descriptors, own_files
+from lshdb.storage.dialects.sqlite import SqliteDatabase
 from tests.children.waiting import end_of
 from tests.cli.conftest import MODULE, environment
 from tests.conftest import family_corpus
@@ -56,6 +58,16 @@ def test_rows_that_cannot_be_written(
         assert ("free space" in (caught.value.hint or "")) == (number == errno.ENOSPC)
         index.add(CORPUS[50:])
         assert index.check() == []
+
+
+@pytest.mark.sqlite("about files of SQLite")
+def test_a_disk_that_was_full_a_moment_ago(path: Path) -> None:
+    """SQLite has given its room back before anybody looks."""
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    database = SqliteDatabase(path / "index.db")
+    assert database.hint(error, "") == "make room on its disk"
+    assert database.hint(error, "wait") == "wait"
 
 
 @pytest.mark.parametrize("number", ERRORS)

@@ -178,7 +178,10 @@ class SqliteDatabase(Database):
                     return system_hint(failure) or otherwise
         if code is not None and (code & 0xFF in _OF_WRITING or code in _OF_WRITING):
             refusal = writing_fails(self.path.parent, self.files)
-            return otherwise if refusal is None else write_hint(refusal, otherwise)
+            if refusal is not None:
+                return write_hint(refusal, otherwise)
+            if code & 0xFF == sqlite3.SQLITE_FULL and not otherwise:
+                return "make room on its disk"
         return otherwise
 
     def lies_in(self, directory: Path) -> bool:
