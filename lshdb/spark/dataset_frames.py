@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -30,6 +31,7 @@ from lshdb.dataset.dataset_tables import FILE_POSTINGS, arrow_schema
 from lshdb.dataset.table_files import NewFile, TableWriter, described_file
 from lshdb.errors import DamageError
 from lshdb.spark.hash_filter import rows_among
+from lshdb.spark.session import file_system
 from lshdb.spark.signing import mapped
 
 __all__ = ["Frames", "spark_path", "stage_id"]
@@ -213,9 +215,15 @@ class Frames:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(folder))
             return
+        with contextlib.suppress(Py4JJavaError):
+            if reached := file_system(self.spark, folder):
+                system, place = reached
+                system.delete(place, True)
+                system.delete(place.getParent(), False)  # unless others have rows there
+                return
         from pyarrow.fs import FileSystem
 
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # of schemes that only Spark knows
             system, path = FileSystem.from_uri(folder)
             system.delete_dir(path)
 

@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Required, TypedDict, Unpack
+from typing import Any, Required, TypedDict, Unpack
 
 import pyspark
 from py4j.protocol import Py4JJavaError
@@ -38,6 +38,7 @@ __all__ = [
     "FileFormat",
     "ReadingOptions",
     "connect",
+    "file_system",
     "read_files",
     "read_format",
     "sparks_errors",
@@ -153,6 +154,16 @@ def use_this_python(session: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
+def file_system(session: SparkSession, path: str) -> tuple[Any, Any] | None:
+    """Return Spark's file system of a path, and the path as it takes it; None through Connect."""
+    try:
+        java: Any = session._jvm
+    except (AttributeError, PySparkAttributeError):
+        return None
+    place = java.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), place
+
+
 @functools.cache
 def _has_lshdb(python: str) -> bool:
     """Return False if a Python certainly has no lshdb."""
@@ -223,10 +234,9 @@ def sparks_errors() -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         if "No module named 'lshdb'" in str(error):
             raise _no_lshdb("the Python that Spark's executors run") from error
-        raise LshdbError(
-            f"Spark failed: {_line(error)}",
-            hint="its log has more: give --conf spark.log.level=WARN",
-        ) from error
+        line = _line(error)
+        hint = _store_hint(line) or "its log has more: give --conf spark.log.level=WARN"
+        raise LshdbError(f"Spark failed: {line}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +328,8 @@ def read_format(
         schema = ", ".join(f"`{name}` string" for name in dict.fromkeys([key, *columns]))
         return session.read.schema(schema).json(list(paths)), FileFormat(form)
     except (PySparkException, Py4JJavaError) as error:
-        raise InputError(f"the input cannot be read: {_line(error)}") from error
+        line = _line(error)
+        raise InputError(f"the input cannot be read: {line}", hint=_store_hint(line)) from error
 
 
 def _refuse_unread(paths: Sequence[str]) -> None:
@@ -372,6 +383,16 @@ def _format_of(paths: Sequence[str]) -> str:
     raise ParameterError(
         "the names of the input do not tell one format of all",
         hint="give --input jsonl, csv, tsv or parquet",
+    )
+
+
+def _store_hint(line: str) -> str | None:
+    """Return what to do if Spark has no classes for a kind of URL."""
+    if not re.search(r"FileSystem not found|No FileSystem for scheme", line):
+        return None
+    return (
+        "Spark needs a package for such URLs, and names those of S3 s3a://, not s3://. Give --conf "
+        "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, with Spark's version of Hadoop"
     )
 
 

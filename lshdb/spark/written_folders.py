@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
-from pyspark.errors import PySparkAttributeError
 from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation, SparkSession
 from pyspark.sql import functions as sf
 
@@ -20,7 +19,7 @@ from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import InputError, ParameterError
 from lshdb.spark.cached_frames import persisted
 from lshdb.spark.named_jobs import counted_rows, named_job
-from lshdb.spark.session import FileFormat, ReadingOptions, read_format
+from lshdb.spark.session import FileFormat, ReadingOptions, file_system, read_format
 from lshdb.spark.signing import column_name
 
 __all__ = ["FileRecords", "check_folder", "printable", "write_answer"]
@@ -52,12 +51,10 @@ def check_folder(session: SparkSession, path: str) -> None:
     ------
     InputError
     """
-    try:
-        java: Any = session._jvm
-    except (AttributeError, PySparkAttributeError):
+    reached = file_system(session, path)
+    if reached is None:
         return  # a client of Connect: the server refuses a folder that exists
-    place = java.org.apache.hadoop.fs.Path(path)
-    system = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    system, place = reached
     if not system.exists(place):
         return
     names = [status.getPath().getName() for status in system.listStatus(place)]

@@ -34,6 +34,32 @@ def rows(frame: Any) -> list[Line]:
     return sorted(map(tuple, frame.collect()))
 
 
+@pytest.mark.long
+def test_a_dataset_that_only_spark_reaches(
+    make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any
+) -> None:
+    """By a URI: written and described by Spark, with nothing left beside it."""
+    from lshdb.spark.dataset_index import Index
+
+    one, many = (
+        make_index("one", threshold=0.5),
+        Index.create(f"file://{tmp_path}/d", threshold=0.5),
+    )
+    for documents in (FIRST, [*MORE, (FIRST[0][0], FIRST[5][1])]):
+        one.add(documents)
+        many.add(spark.createDataFrame(documents, "id string, text string"))
+        assert not (tmp_path / "d" / "_staging").exists()
+    assert many.remove(FIRST[2][0]).removed == one.remove([FIRST[2][0]]).removed == 1
+    assert rows(many.pairs()) == lines(one) != []
+    assert rows(many.pairs(since=2)) == lines(one, since=2)
+    many.compact()
+    many.vacuum()
+    assert many.check() == []
+    with OneMachine.from_export(many.path, tmp_path / "back") as back:
+        assert lines(back) == lines(one)
+        assert back.check() == []
+
+
 def test_a_dataset_of_one_machine_goes_on(
     make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any
 ) -> None:

@@ -131,6 +131,9 @@ def test_input_that_cannot_be_read_is_an_error(spark: Any, tmp_path: Path) -> No
     for hidden in (tmp_path / "_a.jsonl", "s3a://bucket/b.jsonl._COPYING_"):
         said = run("spark", "pairs", str(hidden), "--input", "jsonl", code=1).stderr
         assert f"{hidden}: Spark passes over files" in said
+    for elsewhere in ("s3a://bucket/b.jsonl", "s3://bucket/b.jsonl"):
+        said = run("spark", "pairs", elsewhere, code=1).stderr
+        assert "cannot be read" in said and "hadoop-aws:VERSION" in said
     (tmp_path / "stream" / "_spark_metadata").mkdir(parents=True)
     (tmp_path / "stream" / "_spark_metadata" / "0").write_text("no log")
     said = run("spark", "pairs", str(tmp_path / "stream"), "--input", "parquet", code=1).stderr
