@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,41 @@ def test_the_state_is_read_once_for_each_commit(tmp_path: Path) -> None:
         index.add([(key, body)])  # by the same index, through its writer's connection
         assert key in [hit.key for hit in index.query(body, verify="exact")]
         assert not any("FROM state" in one for one in statements(index, lambda: index.query(body)))
+
+
+@pytest.mark.sqlite("its driver's connections are looked at")
+@pytest.mark.parametrize(
+    ("opened", "name"),
+    [
+        (lambda database: database.open_reader(), "_connection"),
+        (lambda database: database.open_guarded(None), "_connection"),
+        (lambda database: database.open_writer(), "driver"),
+    ],
+)
+def test_a_connection_is_closed_before_the_collector_can_do_so(
+    opened: Callable[[Any], Any], name: str, tmp_path: Path
+) -> None:
+    with Index.create(tmp_path / "a.lshdb") as index:
+        owner = opened(index._store.database)
+        connection, cycle = getattr(owner, name), [owner]
+        connection.execute("SELECT key FROM document").fetchall()
+        cycle.append(cycle)
+        del owner, cycle
+        gc.collect()
+        assert connection.is_closed
+
+
+def test_an_index_goes_on_when_an_iterator_is_left_in_a_cycle(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "a.lshdb", threshold=0.3) as index:
+        index.add(CORPUS)
+        for _ in range(3):
+            pairs = iter(index.pairs())
+            assert next(pairs)
+            cycle: list[Any] = [pairs]
+            cycle.append(cycle)
+            del pairs, cycle
+            gc.collect()
+            assert index.query(CORPUS[3][1])
 
 
 def test_a_commit_of_another_process_is_seen_by_the_next_question(tmp_path: Path) -> None:

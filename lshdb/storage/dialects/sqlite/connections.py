@@ -56,6 +56,7 @@ __all__ = [
     "WriterConnection",
     "begin_reading",
     "bring_in_log",
+    "close_with",
     "commit_durably",
     "copy_database",
     "empty_log",
@@ -131,7 +132,7 @@ class Connection(sqlite3.Connection):
 
     def rollback(self) -> None:
         """End the transaction."""
-        if self._process.is_this and self.in_transaction:
+        if self._process.is_this and not self.is_closed and self.in_transaction:
             # Prepared once; the driver's own rollback() prepares it each time.
             super().execute("ROLLBACK")
 
@@ -163,7 +164,7 @@ class WriterConnection(Connection):
         It raises nothing, not even for want of memory: what was written is committed or undone. A
         signal waits until it is done (``cli/launch.py``).
         """
-        if not self._process.is_this:
+        if self.is_closed or not self._process.is_this:
             return
         with contextlib.suppress(Exception):
             self.rollback()
@@ -175,6 +176,16 @@ class WriterConnection(Connection):
                 )
                 keeper.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
             super().close()
+
+
+def close_with(owner: object, connection: sqlite3.Connection) -> None:
+    """Close a connection when its owner is freed, if that has not closed it.
+
+    Whatever is held here, the garbage collector finds in no cycle. Else it would close a connection
+    of an iterator that nobody has any more (from Python 3.13 on, with a warning), and only then end
+    the iterator, which gives the closed connection back to an index that goes on with it.
+    """
+    weakref.finalize(owner, connection.close).atexit = False
 
 
 def commit_durably(connection: sqlite3.Connection) -> None:

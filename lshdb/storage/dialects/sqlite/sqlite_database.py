@@ -45,6 +45,7 @@ from lshdb.storage.dialects.sqlite.connections import (
     WriterConnection,
     begin_reading,
     bring_in_log,
+    close_with,
     commit_durably,
     empty_log,
     make_file,
@@ -493,6 +494,7 @@ class OpenSqlite(OpenDatabase):
 
     def __init__(self, connection: WriterConnection) -> None:
         self.driver = connection
+        close_with(self, connection)
 
     @functools.cached_property
     def alchemy(self) -> AlchemyConnection:
@@ -544,7 +546,7 @@ class SqliteReader(Reader):
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._connection, self.is_fleeting = database.open_file()
+        self._connection = self._reopened()
         self._session = SqliteSession(database, self._connection, is_reader=True)
 
     def begin(self) -> SqliteSession:
@@ -560,6 +562,7 @@ class SqliteReader(Reader):
 
     def _reopened(self) -> Connection:
         connection, self.is_fleeting = self._database.open_file()
+        close_with(self, connection)
         return connection
 
     def end(self) -> None:

@@ -26,11 +26,13 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 from lshdb.cancel import dropped
 from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.sqlite.connections import close_with
 from lshdb.storage.dialects.sqlite.text_function import LONGEST_VALUE, register_text
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE
 
@@ -60,6 +62,10 @@ _UNTIMED_STEPS = 50 * _STEPS
 """The same without a timeout, for signals alone."""
 
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
 class SqliteGuardedReader(GuardedReader):
     """One statement on a connection that can only read.
 
@@ -78,11 +84,13 @@ class SqliteGuardedReader(GuardedReader):
         self._has_refused = False
         self._is_late = False
         self._failure: BaseException | None = None
-        register_text(connection, before=self._stop_if_over, failed=self._note_failure)
-        self._connection.set_authorizer(self._authorise)
+        close_with(self, connection)  # so the connection must not have this object
+        stop_if_over, note = _weak(self._stop_if_over), _weak(self._note_failure)
+        register_text(connection, before=stop_if_over, failed=note)
+        self._connection.set_authorizer(_weak(self._authorise))
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         steps = _UNTIMED_STEPS if timeout is None else _STEPS
-        self._connection.set_progress_handler(self._is_over, steps)
+        self._connection.set_progress_handler(_weak(self._is_over), steps)
 
     def run(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
@@ -167,3 +175,13 @@ class SqliteGuardedReader(GuardedReader):
             return sqlite3.SQLITE_OK
         self._has_refused = True
         return sqlite3.SQLITE_DENY
+
+
+def _weak(method: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Return a function that calls a method as long as there is its object."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*given: _Given.args, **options: _Given.kwargs) -> _Result:
+        return cast("Callable[_Given, _Result]", reference())(*given, **options)
+
+    return call
