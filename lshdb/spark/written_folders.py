@@ -8,19 +8,21 @@ by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import InputError, ParameterError
 from lshdb.spark.cached_frames import persisted
 from lshdb.spark.named_jobs import counted_rows, named_job
 from lshdb.spark.session import FileFormat, ReadingOptions, file_system, read_format
-from lshdb.spark.signing import column_name
+from lshdb.spark.signing import column_name, mapped
 
 __all__ = ["FileRecords", "check_folder", "printable", "write_answer"]
 
@@ -94,7 +96,7 @@ def write_answer(rows: DataFrame, path: str, output_format: str | None = None) -
     path : str
         The folder, on any file system that the session reaches.
     output_format : {"parquet", "csv", "jsonl"}, optional
-        Parquet by default.
+        Parquet by default. CSV has six decimals, as on one machine.
 
     Raises
     ------
@@ -102,10 +104,40 @@ def write_answer(rows: DataFrame, path: str, output_format: str | None = None) -
         There is something at the path.
     """
     if output_format == "csv":
-        return _written(rows, path, lambda to: to.options(**_CSV, escape='"').csv(path))
+        cells = _with_decimals(rows)
+        return _written(cells, path, lambda to: to.options(**_CSV, escape='"').csv(path))
     if output_format == "jsonl":
         return _written(rows, path, lambda to: to.option("ignoreNullFields", "false").json(path))
     return _written(rows, path, lambda to: to.parquet(path))
+
+
+def _with_decimals(rows: DataFrame) -> DataFrame:
+    """Return rows whose similarities have six decimals, as one machine writes them.
+
+    Spark's own formats round halves another way: 1 / 128 would be 0.007813.
+    """
+    fields = [
+        st.StructField(field.name, st.StringType()) if field.dataType == st.DoubleType() else field
+        for field in rows.schema.fields
+    ]
+    if fields == rows.schema.fields:
+        return rows
+    return rows.mapInArrow(mapped(_decimal_batches), st.StructType(fields))
+
+
+def _decimals(value: float | None) -> str | None:
+    return None if value is None else f"{value:.6f}"
+
+
+def _decimal_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = [
+            pa.array(map(_decimals, column.to_pylist()), pa.string())
+            if pa.types.is_float64(column.type)
+            else column
+            for column in batch.columns
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _written(
