@@ -645,7 +645,7 @@ def _to_file() -> Iterator[None]:
 
 
 def _is_stream(path: str) -> bool:
-    if path.startswith(("/dev/", "/proc/")):
+    if path.startswith(("/dev/std", "/dev/fd/", "/proc/")):  # may be files; not /dev/shm
         return True
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 

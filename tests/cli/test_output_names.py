@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +127,16 @@ def test_standard_output_by_its_name(run: Run, process: Callable[..., object]) -
         file.flush()
         process_run(file, "pairs", "i.lshdb", "-o", "/dev/stdout")
     assert Path("log").read_text() == "before\n" + plain
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="a folder of Linux")
+def test_a_file_in_shared_memory_is_a_file(run: Run) -> None:
+    """And no device, which would be appended to."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "p.tsv"
+        path.write_text("what was here before\n")
+        run("pairs", "i.lshdb", "-o", path)
+        assert path.read_text() == run("pairs", "i.lshdb").stdout
 
 
 def process_run(stdout: io.BufferedWriter, *args: str) -> None:
