@@ -55,6 +55,8 @@ _CONFIGURATION = {
 """A file has all of its rows or is removed; versions that ``commits`` names stay readable."""
 _PLAIN = ("commit_id", "committed_at", "operation", "format")
 _JSON = ("index", "parameters", "edges", "counts")
+_MOST_VERSIONS = 10_000_000
+"""To one that is not there, deltalake counts up from the newest: half a second for so many."""
 _NUMBERS = {"signatures": "signature_id", "releases": "release_id"}
 """Columns whose smallest and largest values are in the log, because plans need them."""
 
@@ -124,8 +126,14 @@ class Commit:
             values = {name: row[name] for name in _PLAIN}
             values |= {name: orjson.loads(row[name]) for name in _JSON}
             values["versions"] = {name: int(row[f"{name}_version"]) for name in NAMES}
+            if not all(0 <= version <= _MOST_VERSIONS for version in values["versions"].values()):
+                raise ValueError("a version of a table is out of range")
+            if any(type(values["counts"][name]) is not int for name in NAMES):
+                raise TypeError("counts are whole numbers")
+            if not isinstance(values["parameters"], dict):
+                raise TypeError("parameters are an object")
             index_format = values["index"]["format"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DamageError(
                 f"{path}/{COMMITS} has missing or invalid entries: {error}",
                 hint="use another copy of the dataset",

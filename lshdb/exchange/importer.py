@@ -345,6 +345,9 @@ def described_index(
         numbers = {name: index[name] for name in ("next_doc_id", "index_bands")}
         if any(type(number) is not int for number in numbers.values()):
             raise TypeError("next_doc_id and index_bands are whole numbers")
+        stored = (*numbers.values(), *(edge_state or {}).values())
+        if any(type(value) is int and not -(2**63) <= value < 2**63 for value in stored):
+            raise ValueError("a number has more than 64 bits")
         return params, {**state, **numbers}, edges
     except (TypeError, KeyError, ValueError) as error:
         raise _damage(path, f"has missing or invalid entries: {error}") from error

@@ -345,3 +345,16 @@ def test_a_dataset_of_an_index_of_format_1_is_refused(tmp_path: Path) -> None:
         Dataset.open(made.path)
     assert made.path in caught.value.message
     assert "lshdb add" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"counts": "7"}, {"counts": "{}"}, {"parameters": "[]"}, {"index": "null"},
+     {"batches_version": 2**62}, {"edges_version": float("inf")}],
+)  # fmt: skip
+def test_a_commit_with_foreign_values_is_damage(dataset: Dataset, values: dict[str, Any]) -> None:
+    """deltalake would count up to a version of that number."""
+    row = dataset.commit.row()
+    assert commits.Commit.of_row(row, "d") == dataset.commit
+    with pytest.raises(DamageError, match="missing or invalid entries"):
+        commits.Commit.of_row(row | values, "d")

@@ -409,6 +409,22 @@ def tried(complaining: Complaining, sound: Path, root: Path, case: Case) -> list
     return wrong + [f"{case.name}: made {name}" for name in names - {"out"}]
 
 
+FOUND = (
+    in_table("document", "batch_id", 2**31)._replace(commands=("report X -o OUT/report.html",)),
+    in_json("jsonl", "index.json", -1, ("edges", "hot_buckets"), 2**63),
+    in_json("jsonl", "index.json", -1, ("index", "index_bands"), 2**63),
+)
+"""What the whole of the test below has found."""
+
+
+@pytest.mark.parametrize("case", FOUND, ids=[case.name for case in FOUND])
+def test_foreign_values_that_were_taken(
+    complaining: Complaining, sound: Path, tmp_path: Path, case: Case
+) -> None:
+    case = case._replace(commands=case.commands[:1])
+    assert tried(complaining, sound, tmp_path / "root", case) == []
+
+
 def test_foreign_values(
     complaining: Complaining, sound: Path, tmp_path: Path, is_long: bool
 ) -> None:

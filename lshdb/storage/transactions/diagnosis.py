@@ -121,6 +121,11 @@ def _findings(session: Session) -> Iterator[str]:
     (next_doc_id,) = execute("SELECT next_doc_id FROM state").fetchone()
     if next_doc_id is None or next_doc_id > MOST_DOC_ID:
         yield f"the next doc_id is {next_doc_id}; there is none above {MOST_DOC_ID}"
+    (lost,) = execute(
+        "SELECT min(batch_id) FROM document WHERE batch_id NOT IN (SELECT batch_id FROM batch)"
+    ).fetchone()
+    if lost is not None:
+        yield f"documents are of batch {lost}, which is not there"
     (counted,) = execute(
         "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) FROM batch"
     ).fetchone()
