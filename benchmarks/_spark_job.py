@@ -147,11 +147,16 @@ def _largest_task(spark: SparkSession, stage: Any) -> tuple[float, float]:
 
 
 def _measured_stages(spark: SparkSession, corpus: str, output: Path) -> dict[str, Any]:
-    """Write the rows that ``deduplicate`` keeps, stage by stage; Spark is warm from a small one."""
+    """Write the rows that ``deduplicate`` keeps, stage by stage; Spark is warm from a small one.
+
+    Bodies are brought together as those of a billion documents, though pairs are few.
+    """
+    from lshdb.spark import comparison
     from lshdb.spark.document_graph import DocumentGraph, decisions_of
     from lshdb.spark.frame_answers import Answers
     from lshdb.spark.stages import Stages
 
+    comparison.FEW = 0
     warm = spark.createDataFrame([("a", "x y z"), ("b", "x y z")], "id string, text string")
     Answers(warm, threshold=THRESHOLD).deduplicate().collect()
     rows: list[dict[str, Any]] = []

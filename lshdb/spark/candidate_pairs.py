@@ -27,9 +27,17 @@ from lshdb.search.candidates import LEADERS, leader_links
 from lshdb.search.verification import least_share
 from lshdb.spark.cached_frames import persisted
 from lshdb.spark.comparison import Comparison
-from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.merged_buckets import KNOWN, merged_buckets
-from lshdb.spark.pairing import PIECE, Ids, SharedBuckets, grouped, ids_of, order_of, rows_of
+from lshdb.spark.pairing import (
+    PIECE,
+    Ids,
+    SharedBuckets,
+    grouped,
+    ids_of,
+    order_of,
+    rows_of,
+    rows_of_ids,
+)
 from lshdb.spark.signing import ID_BYTES, binaries, gathered, mapped
 
 __all__ = ["HEAD", "OTHERS", "candidates", "members_of"]
@@ -43,7 +51,7 @@ OTHERS = 2**62
 def candidates(
     shared: SharedBuckets, by: Comparison, *, budget: int = 0, only_first: bool = False
 ) -> DataFrame:
-    """Return (left, right) of all candidate pairs; a pair of leaders may be repeated.
+    """Return (left, right, home) of all candidate pairs, each once, by short ids.
 
     Parameters
     ----------
@@ -61,17 +69,16 @@ def candidates(
     if not shared.counts.large:
         return shared.pairs()
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
-    members = members_of(shared)
-    ids = members.select("signature_id")
-    rows = rows_among(by.rows.select("signature_id", "signature"), "signature_id", ids)
+    members = members_of(shared).withColumnRenamed("signature_id", "short")
+    rows = rows_of_ids(by.rows.select("signature_id", "signature"), members.select("short"))
     # Spark sorts by one number without comparing rows.
     piece = sf.xxhash64("first", "piece").alias("piece")
-    pieces = members.select(piece, "signature_id").join(
-        rows.dropDuplicates(["signature_id"]), "signature_id"
-    )
+    pieces = members.select(piece, "short").join(rows, "short")
+    pieces = pieces.select("piece", sf.col("short").alias("signature_id"), "signature")
     led = mapped(_led_batches, params, like, budget, only_first)
     links = gathered(pieces, "piece").mapInArrow(led, "left binary, right binary")
-    return shared.pairs().unionByName(persisted(links.distinct()))
+    pairs = shared.pairs().unionByName(links, allowMissingColumns=True)
+    return persisted(pairs.groupBy("left", "right").agg(sf.min("home").alias("home")))
 
 
 def members_of(shared: SharedBuckets) -> DataFrame:
@@ -190,7 +197,7 @@ def _leader_pairs(
     ids, rows = ids[order], rows[order]
     members, most = np.arange(len(ids)), max(LEADERS, budget // len(ids))
     if only_first:
-        numbers = ids.view(">u8").reshape(-1, 2)[:, 1]
+        numbers = ids.view(">u8")[::2]
         most = min(most, int((numbers < OTHERS).sum()))
     for left, right in leader_links(
         _PieceRows(rows), params, members, like, most=most, again=only_first

@@ -1,10 +1,11 @@
 """Candidate pairs -> verified pairs: bring the texts of candidates together and compare them.
 
-Pairs and bodies meet in cells. A signature is in one of G groups, by its hash, and a pair goes to
-the cell of its two groups; there are G (G + 1) / 2 cells. A body goes to the cells of its
-candidates: to one or two if it has few, and to G at most if it is in a clique of thousands, where
-otherwise every pair would carry it. G follows from the number of pairs and the length of bodies, so
-that a cell always has some four thousand pairs and some megabytes.
+Pairs and bodies meet in cells. The pairs of small buckets have a home (``pairing.py``), by which
+the pairs of a family come to one cell, and a body nearly always goes to one or two. Other pairs may
+be those of thousands of bodies. So a signature is in one of G groups, by its hash, and a pair
+without a home goes to the cell of its two groups, of which there are G (G + 1) / 2; a body goes to
+G cells at most. The number of cells follows from that of pairs and the length of bodies, so that a
+cell has some four thousand pairs and some megabytes.
 
 In a cell, pairs are compared as on one machine: by signature first, and if the estimate suffices,
 by their texts, each shingled once. Signing shingles again takes a microsecond, and a signature is
@@ -23,12 +24,12 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from lshdb.errors import DamageError
 from lshdb.search.verification import estimate
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
-from lshdb.spark.hash_filter import rows_among
-from lshdb.spark.pairing import Ids, ends_of, ids_of, rows_of
+from lshdb.spark.pairing import Ids, ends_of, ids_of, order_of, rows_of, rows_of_ids, short_id
 from lshdb.spark.signing import Recipe, binaries, bodies_of, gathered, mapped
 
 __all__ = ["Comparison", "verified"]
@@ -36,6 +37,10 @@ __all__ = ["Comparison", "verified"]
 CELL_PAIRS = 4_096
 CELL_CHARACTERS = 8 * 2**20
 """Pairs of a cell on average, and characters if no two pairs shared a text."""
+FEW = 2**18
+"""The ends of so many pairs go to all executors, in 40 MB, so that bodies move only to cells."""
+_KNOWN = 2**20
+"""Bodies of a task among which copies are left out."""
 _TEXTS = 512
 """Texts to shingle together."""
 
@@ -75,7 +80,8 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     Parameters
     ----------
     candidates : DataFrame
-        ``left`` and ``right``; a repeated pair is compared once. Read several times.
+        ``left`` and ``right``, ids that may be short, and ``home`` if it is known; a repeated pair
+        is compared once. Read several times.
     by : Comparison
         How to compare them. Method ``none`` ignores its level.
     n : int, optional
@@ -84,20 +90,32 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     Returns
     -------
     DataFrame
-        ``left``, ``right``, ``similarity`` (double; for a distance, minus the distance),
-        ``method``.
+        ``left``, ``right`` (whole ids), ``similarity`` (double; for a distance, minus the
+        distance), ``method``.
+
+    Raises
+    ------
+    DamageError
+        In a task: rows that were paired are missing from those to compare.
     """
     method, recipe = by.method, by.recipe
-    pairs = _with_cells(candidates.select("left", "right"), by.rows, n)
+    shorts = (short_id(end).alias(end) for end in ("left", "right"))
+    home = "home" if "home" in candidates.columns else sf.lit(None).cast("bigint").alias("home")
+    pairs = _with_cells(candidates.select(*shorts, home), by.rows, n)
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
-    n_ends = None if n is None else 2 * n
-    bodies = rows_among(by.rows.select(*names), "signature_id", ends_of(candidates), n=n_ends)
-    bodies = bodies.dropDuplicates(["signature_id"])
-    # The ends are partitioned like their bodies; only the joined rows and the pairs go to cells.
-    ends = ends_of(pairs, "cell").repartition("signature_id").distinct()
-    rows = ends.join(bodies, "signature_id").unionByName(pairs, allowMissingColumns=True)
+    rows = by.rows.select(*names)
+    ends = ends_of(pairs, "cell").withColumnRenamed("signature_id", "short")
+    if n is not None and n <= FEW:
+        rows = rows.withColumn("short", short_id("signature_id"))
+        bodies = rows.join(sf.broadcast(ends.distinct()), "short").drop("short")
+        bodies = bodies.mapInArrow(mapped(_once_batches), bodies.schema)
+    else:
+        rows = rows_of_ids(rows, ends_of(candidates), n=None if n is None else 2 * n)
+        # Ends are partitioned like their bodies; only the joined rows and the pairs go to cells.
+        bodies = ends.repartition("short").distinct().join(rows, "short").drop("short")
+    rows = bodies.unionByName(pairs, allowMissingColumns=True)
     # Spark sorts by one number without comparing rows; in a cell, bodies come before pairs.
     order = 2 * sf.col("cell") + sf.isnull("signature_id").cast("int")
     return gathered(rows, "cell", order=[order]).mapInArrow(
@@ -118,9 +136,13 @@ def _with_cells(candidates: DataFrame, documents: DataFrame, n: int | None) -> D
         2 * sf.col("n") * sf.col("length") / CELL_CHARACTERS,
         sf.lit(1.0),
     )
-    size = size.select(sf.ceil(sf.sqrt(2 * n_cells)).alias("groups"))
+    size = size.select(
+        sf.ceil(n_cells).alias("homes"), sf.ceil(sf.sqrt(2 * n_cells)).alias("groups")
+    )
     left, right = (sf.pmod(sf.xxhash64(end), sf.col("groups")) for end in ("left", "right"))
-    cell = sf.least(left, right) * sf.col("groups") + sf.greatest(left, right)
+    of_groups = sf.least(left, right) * sf.col("groups") + sf.greatest(left, right)
+    of_home = sf.pmod(sf.xxhash64("home"), sf.col("homes"))
+    cell = sf.when(sf.isnull("home"), sf.col("homes") + of_groups).otherwise(of_home)
     pairs = candidates.crossJoin(sf.broadcast(size))
     return pairs.select("left", "right", cell.alias("cell"))
 
@@ -129,6 +151,7 @@ def _with_cells(candidates: DataFrame, documents: DataFrame, n: int | None) -> D
 class _Cell:
     """The signatures of one cell, and its pairs."""
 
+    known: set[Any]
     ids: list[Ids]
     rows: list[NDArray[np.uint16]]
     bodies: list[pa.Array]
@@ -141,7 +164,7 @@ def _compared_batches(
 ) -> Iterator[pa.RecordBatch]:
     family = recipe.family()
     now: int | None = None
-    cell = _Cell([], [], [], [], [])
+    cell = _Cell(set(), [], [], [], [], [])
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -154,9 +177,10 @@ def _compared_batches(
             part = batch.slice(begin, end - begin)
             if now is not None and cells[begin] != now:
                 yield from _compared(family, method, level, read, cell)
-                cell = _Cell([], [], [], [], [])
+                cell = _Cell(set(), [], [], [], [], [])
             now = int(cells[begin])
             if not kinds[begin]:
+                part = _fresh(part, cell.known)
                 cell.ids.append(ids_of(part.column("signature_id")).copy())
                 if "signature" in part.schema.names:
                     cell.rows.append(rows_of(part.column("signature"), recipe.params).copy())
@@ -168,6 +192,27 @@ def _compared_batches(
             begin = end
     if now is not None:
         yield from _compared(family, method, level, read, cell)
+
+
+def _once_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leave out copies of bodies that go to the same cells."""
+    known: set[Any] = set()
+    for batch in batches:
+        yield _fresh(batch, known)
+        if len(known) > _KNOWN:
+            known.clear()
+
+
+def _fresh(bodies: pa.RecordBatch, known: set[Any]) -> pa.RecordBatch:
+    """Return the bodies that are not known in their cells, and know them from now on."""
+    rows = zip(*(bodies.column(name).to_pylist() for name in ("signature_id", "cell")), strict=True)
+    places = {row: place for place, row in enumerate(rows) if row not in known}
+    known.update(places)
+    return (
+        bodies
+        if len(places) == len(bodies)
+        else bodies.take(pa.array(list(places.values()), pa.int64()))
+    )
 
 
 def _compared(
@@ -182,16 +227,13 @@ def _compared(
         bodies = _ShingledBodies.of(family, cell.bodies, read)
     else:
         bodies = _Bodies(family, np.concatenate(cell.rows), cell.bodies, read)
-    numbers = {signature_id: place for place, signature_id in enumerate(ids.tolist())}
-    left, right = (
-        np.array([numbers[end] for end in np.concatenate(ends).tolist()], dtype=np.int64)
-        for ends in (cell.lefts, cell.rights)
+    left, right, is_sure = _signature_pairs(
+        ids, np.concatenate(cell.lefts), np.concatenate(cell.rights)
     )
-    _, once = np.unique(left * len(ids) + right, return_index=True)
-    left, right = left[once], right[once]
     params = family.params
     agreement = compare_rows(bodies.rows, left, bodies.rows, right, **params.cut)
     levels, suffices = estimate(agreement, params, method=method, threshold=level)
+    suffices &= is_sure | (agreement.matched > 0)
     left, right, levels = left[suffices], right[suffices], levels[suffices]
     if method == "exact" and len(left):
         levels = bodies.levels(left, right)
@@ -205,6 +247,36 @@ def _compared(
             ],
             names=["left", "right", "similarity", "method"],
         )  # fmt: skip
+
+
+def _signature_pairs(
+    ids: Ids, lefts: Ids, rights: Ids
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the places of the pairs of signatures that have pairs of short ids, each once.
+
+    Also return whether no other signature has one of the short ids. If there is another, the pair
+    was perhaps no candidate.
+    """
+    order = order_of(ids)
+    shorts = ids[order].view(">u8")[::2].astype(np.uint64)
+    ends = np.column_stack([end.view(">u8")[::2].astype(np.uint64) for end in (lefts, rights)])
+    ends = np.unique(ends, axis=0)
+    starts = np.searchsorted(shorts, ends)
+    counts = np.searchsorted(shorts, ends, side="right") - starts
+    n = counts.prod(axis=1)
+    if not n.all():
+        raise DamageError(
+            f"{(n == 0).sum()} pairs have a signature that is missing from the rows to compare: "
+            "the data frame gave other rows when Spark computed it again",
+            hint="store the data frame, and ask about what is stored",
+        )
+    pair = np.repeat(np.arange(len(ends)), n)
+    turn = np.arange(len(pair)) - np.repeat(np.cumsum(n) - n, n)
+    left = starts[pair, 0] + turn // counts[pair, 1]
+    right = starts[pair, 1] + turn % counts[pair, 1]
+    fresh = (starts[pair, 0] != starts[pair, 1]) | (left < right)
+    is_sure = np.repeat(n == 1, n)
+    return order[left[fresh]], order[right[fresh]], is_sure[fresh]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lshdb.dataset.commits import Change, Dataset, StoredFile, local_folder
@@ -34,7 +34,7 @@ from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.session import file_system
 from lshdb.spark.signing import mapped
 
-__all__ = ["Frames", "spark_path", "stage_id"]
+__all__ = ["Frames", "spark_path"]
 
 
 _TYPES = {
@@ -53,11 +53,6 @@ _DIFFERENCES = {"parquet.writer.version": "v2", "parquet.enable.dictionary": "fa
 def spark_path(path: str) -> str:
     """Return a path that Spark reads the same way for any default file system."""
     return path if "://" in path else f"file://{os.path.abspath(path)}"
-
-
-def stage_id(number: Column) -> Column:
-    """Return the number of a signature as an id of 16 bytes, for the stages; in the same order."""
-    return sf.to_binary(sf.lpad(sf.hex(number), 32, "0"), sf.lit("hex"))
 
 
 def _place(name: str, path: str) -> str:

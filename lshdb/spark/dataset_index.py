@@ -48,7 +48,7 @@ from lshdb.spark.cached_frames import persisted
 from lshdb.spark.candidate_pairs import candidates, members_of
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.dataset_add import add_signed, next_batch, release
-from lshdb.spark.dataset_frames import Frames, stage_id
+from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.document_graph import DocumentGraph, clusters_of, decisions_of
 from lshdb.spark.expansion import distances, expanded
 from lshdb.spark.grouping import components, cut
@@ -56,7 +56,7 @@ from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.named_jobs import named_job
-from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
+from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of, stage_id
 from lshdb.spark.session import use_this_python
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.spanning_pairs import spanning_pairs

@@ -17,6 +17,7 @@ from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
 from lshdb.spark.lost_pairs import drawn_pairs
 from lshdb.spark.named_jobs import named_job
+from lshdb.spark.pairing import short_id
 from lshdb.spark.spanning_pairs import spanning_pairs
 from lshdb.spark.stages import Stages
 
@@ -70,8 +71,9 @@ class DocumentGraph:
         n = stages.n_candidates
         if stages.shared.counts.repeated:
             n = None
-            # Leave out signatures that only rejected rows have.
-            ids = stages.documents.select("signature_id").distinct()
+            # Leave out signatures that only rejected rows have; candidates have short ids.
+            named = sf.col("signature_id") if are_all else short_id("signature_id")
+            ids = stages.documents.select(named).distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
         if are_all:

@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 
 from lshdb.ingest.add import REPEATED
 from lshdb.spark.hash_filter import rows_among, rows_not_among
-from lshdb.spark.pairing import SharedBuckets, key_bucket
+from lshdb.spark.pairing import SharedBuckets, key_bucket, near_rows
 
 __all__ = ["documents", "rejections"]
 
@@ -34,13 +34,14 @@ def documents(
     shared : SharedBuckets
         The shared buckets of these rows and of their keys.
     of : DataFrame, optional
-        The first column has ids of signatures: return only their documents, and a few others.
+        The first column has ids of signatures, whole or short: return only their documents, and a
+        few others.
     """
     good = signed.where("reason IS NULL").select(*_COLUMNS)
     if not shared.counts.repeated:
-        return good if of is None else rows_among(good, "signature_id", of)
+        return good if of is None else near_rows(good, of).select(*_COLUMNS)
     good = good.withColumn("_key", key_bucket("key"))
-    rows = good if of is None else rows_among(good, "signature_id", of)
+    rows = good if of is None else near_rows(good, of)
     again = shared.repeated_keys()
     once = rows_not_among(rows, "_key", again).select(*_COLUMNS)
     numbered = _numbered(rows_among(good, "_key", again).select(*_COLUMNS))

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from lshdb.spark.cached_frames import persisted
 from lshdb.spark.candidate_pairs import HEAD, OTHERS, candidates, members_of
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.grouping import cut
 from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.merged_buckets import KNOWN, MANY
-from lshdb.spark.pairing import PIECE, SharedBuckets, bucket_pairs
-from lshdb.spark.signing import ID_BYTES
+from lshdb.spark.pairing import PIECE, SharedBuckets, bucket_pairs, rows_of_ids, stage_id
 
 __all__ = ["BUDGET", "LargeBucketPairs"]
 
@@ -56,7 +56,10 @@ class LargeBucketPairs:
     @property
     def members(self) -> DataFrame:
         """(bucket, signature_id) of the members of large buckets; merged buckets are one."""
-        return members_of(self.shared).select(sf.xxhash64("first").alias("bucket"), "signature_id")
+        bucket = sf.xxhash64("first").alias("bucket")
+        members = members_of(self.shared).select(bucket, sf.col("signature_id").alias("short"))
+        ids = rows_of_ids(self.by.rows.select("signature_id"), members.select("short"))
+        return persisted(members.join(ids, "short").select("bucket", "signature_id"))
 
     def among(
         self, ranked: DataFrame, leaders: DataFrame | None, edges: DataFrame
@@ -90,8 +93,7 @@ class LargeBucketPairs:
         inside = self.members.distinct().join(placed, "signature_id")
         posted = inside.select("bucket", sf.col("place").alias("signature_id"))
         shared = bucket_pairs(posted, max_bucket=_PAIRED)
-        number = sf.unhex(sf.lpad(sf.hex("place"), 2 * ID_BYTES, "0"))
-        numbered = placed.select("signature_id", number.alias("number"))
+        numbered = placed.select("signature_id", stage_id(sf.col("place")).alias("number"))
         rows = rows_among(self.by.rows.select("signature_id", "signature"), "signature_id", placed)
         rows = rows.join(numbered, "signature_id").select(
             sf.col("number").alias("signature_id"), "signature"

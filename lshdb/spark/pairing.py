@@ -8,6 +8,13 @@ is joined with itself, and memory holds a range: 1 / 256 of the postings of a ba
 bucket. Each bucket that a pair shares yields the pair; a grouping removes the repeats, which is
 cheaper than sending signatures along to find the first bucket of a pair.
 
+Only the first half of an id is sent. Where it arrives, zeros follow, and that is a short id
+(:func:`short_id`). Ids are short until pairs are compared: there the whole ids come with the
+bodies, and a pair of short ids stands for each pair of signatures that have them
+(``comparison.py``). So two contents with one short id, which some are of 1e9 with probability .03,
+cost a comparison. They are taken for one only in a bucket that they share: a pair is lost with
+probability 5e-20.
+
 A bucket of more than ``max_bucket`` signatures is returned as its members, as bytes, ``PIECE`` of
 them in a row, for a comparison through leaders (``candidate_pairs.py``).
 
@@ -40,6 +47,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import pairs_of_buckets
 from lshdb.search.verification import check_limits
 from lshdb.spark.cached_frames import persisted
+from lshdb.spark.hash_filter import rows_among
 from lshdb.spark.named_jobs import named_job
 from lshdb.spark.signing import ID_BYTES, binaries, gathered, mapped
 from lshdb.storage.bands.postings import Buckets
@@ -56,21 +64,27 @@ __all__ = [
     "grouped",
     "ids_of",
     "key_bucket",
+    "near_rows",
     "order_of",
     "rows_of",
+    "rows_of_ids",
+    "short_id",
+    "stage_id",
 ]
 
 MAX_BUCKET = 1000
 """Larger buckets are joined through leaders unless you give another number."""
 PIECE = 16_384
 """Members of a large bucket that one task compares, on average: 8 MB of signatures of 128 slots."""
+HOMELY = 64
+"""Pairs of larger buckets have no home: a home has 2,016 pairs of each band at most."""
 RANGE_BYTES = 2
 """With a billion documents, a range has four million postings, 90 MB."""
 SENT = 2**18
 """Postings that a task cuts at a time: 60 for each range of 16 bands and their keys, 6 MB."""
 
 Ids = NDArray[np.void]
-"""Signature ids: 16 bytes each, compared as bytes."""
+"""Signature ids: 16 bytes each, compared as bytes; a number is in the first half."""
 _IS_REPEATED = "left IS NOT NULL AND right IS NULL"
 
 
@@ -96,9 +110,11 @@ class SharedBuckets:
     Attributes
     ----------
     rows : DataFrame
-        ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket`` (bigint), in
-        rows of four kinds. A pair: ``left`` below ``right``, others null. Up to ``PIECE`` members
-        of a large bucket: the first member of the bucket as ``first``, the place of the first id as
+        ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket``, ``home``
+        (bigint), in rows of four kinds; ids are short, and columns not named here are null. A pair:
+        ``left`` below ``right``; and as ``home``, of those of its buckets that have ``HOMELY``
+        members at most, the least first half of a first member. Up to ``PIECE`` members of a large
+        bucket: the first member of the bucket as ``first``, the place of the first id as
         ``number``, and the ids in order, as bytes (``candidate_pairs.py``). A large bucket: its
         first member, its size as ``number``, and its key. A repeated posting, of the first band or
         of keys: the id as ``left``, and the key of the bucket.
@@ -110,8 +126,8 @@ class SharedBuckets:
     counts: Counts
 
     def pairs(self) -> DataFrame:
-        """Return (left, right) of the pairs of small buckets."""
-        return self.rows.where("right IS NOT NULL").select("left", "right")
+        """Return (left, right, home) of the pairs of small buckets."""
+        return self.rows.where("right IS NOT NULL").select("left", "right", "home")
 
     def large_buckets(self) -> DataFrame:
         """Return (bucket, size) of the buckets that are joined through leaders."""
@@ -163,11 +179,12 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> SharedBuck
     )
     rows = gathered(ranged, "range").mapInArrow(
         mapped(_paired_batches, max_bucket),
-        "left binary, right binary, first binary, members binary, number bigint, bucket bigint",
+        "left binary, right binary, first binary, members binary, number bigint, bucket bigint, "
+        "home bigint",
     )
     # Repartition first: repeats are in other partitions, and the sort needs the memory of its task.
-    rows = rows.repartition("left", "right", "first", "number").dropDuplicates()
-    rows = persisted(rows)
+    groups = rows.repartition("left", "right", "first", "number").groupBy(*rows.columns[:-1])
+    rows = persisted(groups.agg(sf.min("home").alias("home")))
     is_key = f"if({_IS_REPEATED} AND bucket < 0, 1, NULL)"
     columns = sf.count("right"), sf.count("first"), sf.count(sf.expr(is_key))
     with named_job(rows.sparkSession, "signing, cutting and pairing") as told:
@@ -190,17 +207,52 @@ def ends_of(pairs: DataFrame, *along: str) -> DataFrame:
     return pairs.select(end, *along)
 
 
+def short_id(name: str) -> Column:
+    """Return the short form of ids: their first half, and zeros. That of a short id is itself."""
+    return sf.concat(sf.substring(name, 1, _SHORT_BYTES), sf.lit(bytes(ID_BYTES - _SHORT_BYTES)))
+
+
+def near_rows(rows: DataFrame, ids: DataFrame, *, n: int | None = None) -> DataFrame:
+    """Return the rows whose short id is that of some ids, and a few others; adds ``short``.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A column ``signature_id``, and others.
+    ids : DataFrame
+        The first column has ids.
+    n : int, optional
+        The number of ids, or a few more; by default, they are counted.
+    """
+    rows = rows.withColumn("short", short_id("signature_id"))
+    return rows_among(rows, "short", ids.select(short_id(ids.columns[0]).alias("short")), n=n)
+
+
+def rows_of_ids(rows: DataFrame, ids: DataFrame, *, n: int | None = None) -> DataFrame:
+    """Return :func:`near_rows`, one of each signature, partitioned by ``short``."""
+    # Spark would partition them by both columns, and once more for a join on the short id.
+    near = near_rows(rows, ids, n=n).repartition("short")
+    return near.dropDuplicates(["short", "signature_id"])
+
+
+def stage_id(number: Column) -> Column:
+    """Return a number as an id, as :func:`ids_of` does; in the same order, and short."""
+    digits = sf.lpad(sf.hex(number), 2 * _SHORT_BYTES, "0")
+    return sf.unhex(sf.rpad(digits, 2 * ID_BYTES, "0"))
+
+
 def key_bucket(name: str) -> Column:
     """Return a hash of a document's key, below 0; it is posted in the band that has no slots."""
     return sf.xxhash64(name).bitwiseOR(sf.lit(-(2**63))).alias("key_bucket")
 
 
 _POSTED = ("bucket", "signature_id", "key_bucket")
-_POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{ID_BYTES}")])
+_SHORT_BYTES = ID_BYTES // 2
+_POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{_SHORT_BYTES}")])
 """The id of a key's posting is the whole hash of the key."""
 _REST_BYTES = BUCKET_BITS // 8 + 1 - RANGE_BYTES
 """Bytes of a bucket key in a posting that is sent; the id follows. Its upper three bytes are 0."""
-_SENT_POSTING = np.dtype(f"V{_REST_BYTES + ID_BYTES}")
+_SENT_POSTING = np.dtype(f"V{_REST_BYTES + _SHORT_BYTES}")
 _Sent = tuple[int, bytes]
 """A range, and the postings in it."""
 _REPEAT_BANDS = (0, CONTENT_BAND)
@@ -228,10 +280,9 @@ class _Postings(NamedTuple):
         same = in_order[1:] == in_order[:-1]
         places = order[np.append(same, False) | np.insert(same, 0, False)]
         buckets = buckets[places]
-        ids = data[places, _REST_BYTES:].view(f"V{ID_BYTES}").reshape(-1)
-        upper, lower = ids.view(">u8").reshape(-1, 2).T
-        order = np.lexsort((lower, upper, buckets))
-        return cls(buckets[order], ids[order])._without_repeats()
+        numbers = data[places, _REST_BYTES:].view(">u8").reshape(-1)
+        order = np.lexsort((numbers, buckets))
+        return cls(buckets[order], _short_ids(numbers[order]))._without_repeats()
 
     def _without_repeats(self) -> tuple[_Postings, _Postings]:
         """Return each posting once, and each repeated posting once."""
@@ -257,12 +308,16 @@ def _whole_keys(parts: list[_Sent], rests: NDArray[np.uint8]) -> NDArray[np.int6
     return buckets
 
 
+def _short_ids(numbers: NDArray[np.integer[Any]]) -> Ids:
+    ids = np.zeros((len(numbers), 2), dtype=">u8")
+    ids[:, 0] = numbers
+    return ids.view(f"V{ID_BYTES}").reshape(-1)
+
+
 def ids_of(column: pa.Array) -> Ids:
     """Return a column of ids or numbers as ids of 16 bytes, without an object for each."""
     if pa.types.is_integer(column.type):
-        ids = np.zeros((len(column), 2), dtype=">u8")
-        ids[:, 1] = column.to_numpy()
-        return ids.view(f"V{ID_BYTES}").reshape(-1)
+        return _short_ids(column.to_numpy())
     column = column.cast(pa.binary(ID_BYTES)) if len(column) else column
     if not len(column):
         return np.empty(0, dtype=f"V{ID_BYTES}")
@@ -274,8 +329,7 @@ def ids_of(column: pa.Array) -> Ids:
 def order_of(ids: Ids) -> NDArray[np.int64]:
     """Return the order of ids by their bytes."""
     upper, lower = ids.view(">u8").reshape(-1, 2).T.astype(np.uint64)
-    # One half nearly always decides: the upper one of hashes, the lower one of numbers.
-    order = np.argsort(lower if (upper == upper[:1]).all() else upper)
+    order = np.argsort(upper)  # nearly always decides
     above, below = upper[order], lower[order]
     if ((above[1:] == above[:-1]) & (below[1:] < below[:-1])).any():
         return np.lexsort((lower, upper))
@@ -313,7 +367,7 @@ def _postings(batch: pa.RecordBatch) -> Iterator[NDArray[np.void]]:
 
 def _posted(buckets: NDArray[np.int64], ids: Ids) -> NDArray[np.void]:
     postings = np.empty(len(ids), dtype=_POSTING)
-    postings["bucket"], postings["id"] = buckets, ids
+    postings["bucket"], postings["id"] = buckets, ids.view(postings["id"].dtype)[::2]
     return postings
 
 
@@ -375,9 +429,9 @@ def _paired(parts: list[_Sent], max_bucket: int | None) -> Iterator[pa.RecordBat
     places = np.flatnonzero(np.isin(bands_of(repeats.buckets), _REPEAT_BANDS))
     if len(places):
         buckets, ids = repeats.buckets[places], repeats.ids[places]
-        hashes = ids.view(">i8")[1::2]
+        hashes = ids.view(">i8")[::2]
         columns = binaries(ids), pa.array(np.where(buckets < FIRST_CONTENT_KEY, buckets, hashes))
-        yield _batch(columns[0], None, None, None, None, columns[1])
+        yield _batch(left=columns[0], bucket=columns[1])
     # Keys in one bucket have hashes that agree in some of their bits; they are no pairs.
     n = int(np.searchsorted(postings.buckets, FIRST_CONTENT_KEY))
     buckets, ids = postings.buckets[:n], postings.ids[:n]
@@ -394,7 +448,10 @@ def _paired(parts: list[_Sent], max_bucket: int | None) -> Iterator[pa.RecordBat
         return
     small_buckets = Buckets(buckets[starts], sizes, np.arange(n)).chosen(small)
     for left, right, _ in pairs_of_buckets(small_buckets):
-        yield _batch(binaries(ids[left]), binaries(ids[right]), None, None, None, None)
+        bucket = np.searchsorted(starts, left, side="right") - 1
+        homes = ids[starts[bucket]].view(">i8")[::2].astype(np.int64)
+        home = pa.array(homes, mask=sizes[bucket] > HOMELY)
+        yield _batch(left=binaries(ids[left]), right=binaries(ids[right]), home=home)
 
 
 def _member_rows(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
@@ -402,23 +459,24 @@ def _member_rows(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
     first = binaries(ids[:1])
     for place in range(0, len(ids), PIECE):
         members = pa.array([ids[place : place + PIECE].tobytes()], pa.binary())
-        yield _batch(None, None, first, members, pa.array([place]), None)
-    yield _batch(None, None, first, None, pa.array([len(ids)]), pa.array([bucket]))
+        yield _batch(first=first, members=members, number=pa.array([place]))
+    yield _batch(first=first, number=pa.array([len(ids)]), bucket=pa.array([bucket]))
 
 
 _SCHEMA = pa.schema(
     [
         ("left", pa.binary()), ("right", pa.binary()), ("first", pa.binary()),
         ("members", pa.binary()), ("number", pa.int64()), ("bucket", pa.int64()),
+        ("home", pa.int64()),
     ]
 )  # fmt: skip
 
 
-def _batch(*columns: pa.Array | None) -> pa.RecordBatch:
-    n = next(len(column) for column in columns if column is not None)
+def _batch(**columns: pa.Array) -> pa.RecordBatch:
+    n = len(next(iter(columns.values())))
     filled = [
-        pa.nulls(n, field.type) if column is None else column
-        for column, field in zip(columns, _SCHEMA, strict=True)
+        columns[field.name] if field.name in columns else pa.nulls(n, field.type)
+        for field in _SCHEMA
     ]
     return pa.RecordBatch.from_arrays(filled, schema=_SCHEMA)
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.grouping import components, cut, forest
 from lshdb.spark.named_jobs import counted_rows, named_job
+from lshdb.spark.pairing import short_id
 
 __all__ = ["spanning_pairs"]
 
@@ -49,15 +50,17 @@ def spanning_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) 
         if n_pairs * SAVED > n:
             return cut(verified(candidates, by, n=n))
         edges = cut(verified(trees, by, n=n_pairs))
-        if edges.count() == n_pairs:
+        ends = edges.select(short_id("left"), short_id("right"))
+        if ends.distinct().count() == n_pairs:
             return edges
         return edges.unionByName(cut(verified(_apart(candidates, components(edges)), by)))
 
 
 def _apart(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return the pairs whose ends are in different components, or in none."""
+    """Return the pairs of short ids whose ends are in different components, or in none."""
     for end in ("left", "right"):
-        roots = nodes.select(sf.col("signature_id").alias(end), sf.col("root").alias(f"{end}_root"))
+        short = short_id("signature_id").alias(end)
+        roots = nodes.select(short, sf.col("root").alias(f"{end}_root"))
         pairs = pairs.join(roots, end, "left")
     left, right = (sf.coalesce(f"{end}_root", end) for end in ("left", "right"))
     return pairs.where(left != right).select("left", "right")

@@ -15,16 +15,18 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as sf
 
-from lshdb import CreateOptions
+from lshdb import CreateOptions, DamageError
 from lshdb.search.components import connect, represent
-from lshdb.spark import candidate_pairs, grouping, merged_buckets, pairing
-from lshdb.spark.signing import gathered
+from lshdb.signatures.families import family_of
+from lshdb.spark import candidate_pairs, comparison, grouping, merged_buckets, pairing
+from lshdb.spark.signing import Recipe, gathered
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 
 
 def one_id(number: int) -> bytes:
-    return number.to_bytes(16, "big")
+    """A number as a short id."""
+    return number.to_bytes(8, "big") + bytes(8)
 
 
 def postings(buckets: dict[int, list[int]], rng: random.Random, size: int) -> list[pa.RecordBatch]:
@@ -131,7 +133,7 @@ def test_keys_in_arrays_and_numbers_as_ids_are_the_same_postings(size: int) -> N
     keys = [[5 + 2**20, 2**39], [5 + 2**20, 7], [254 << 32, 7]]
     ids = [1, 2**40, 3]
     expected = sorted(
-        (key >> 24, (key % 2**24).to_bytes(3, "little") + one_id(number))
+        (key >> 24, (key % 2**24).to_bytes(3, "little") + one_id(number)[:8])
         for several, number in zip(keys, ids, strict=True)
         for key in several
     )
@@ -146,11 +148,11 @@ def test_keys_in_arrays_and_numbers_as_ids_are_the_same_postings(size: int) -> N
     for batch in (whole, flat, pa.concat_batches([whole, whole]).slice(3)):
         parts = [batch.slice(at, size) for at in range(0, len(batch), size)]
         found = [
-            (row["range"], row["postings"][at : at + 19])
+            (row["range"], row["postings"][at : at + 11])
             for row in itertools.chain.from_iterable(
                 out.to_pylist() for out in pairing._ranged_batches(parts)
             )
-            for at in range(0, len(row["postings"]), 19)
+            for at in range(0, len(row["postings"]), 11)
         ]
         assert sorted(found) == expected
 
@@ -166,11 +168,79 @@ def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
         "halves": [rng.randrange(40) * 2**64 + rng.randrange(2**64) for _ in range(4000)],
     }[kind]
     rng.shuffle(numbers)
-    ids = pairing.ids_of(pa.array([one_id(number) for number in numbers]))
+    ids = pairing.ids_of(pa.array([number.to_bytes(16, "big") for number in numbers]))
     assert ids[pairing.order_of(ids)].tolist() == sorted(ids.tolist())
     if kind != "alike":
         counts = np.bincount(candidate_pairs._hashed(ids, 3), minlength=8)
         assert len(counts) == 8 and (abs(counts - 500) < 100).all()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("size", [1, 1000])
+def test_pairs_of_a_small_bucket_are_at_home_with_its_first_member(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "HOMELY", 3)
+    buckets = {1: [7, 9, 5], 2: [9, 7], 3: [1, 2, 3, 4]}
+    homes: dict[tuple[int, int], set[int | None]] = {}
+    rows = sent(postings(buckets, random.Random(size), size), size)
+    for batch in pairing._paired_batches(None, rows):
+        for row in batch.to_pylist():
+            left, right = (int.from_bytes(row[end][:8], "big") for end in ("left", "right"))
+            homes.setdefault((left, right), set()).add(row["home"])
+    large = {pair: {None} for pair in itertools.combinations([1, 2, 3, 4], 2)}
+    assert homes == {(5, 7): {5}, (5, 9): {5}, (7, 9): {5, 7}} | large
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("most", [0, 100])
+def test_copies_of_a_body_are_left_out_of_a_cell(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task forgets them where it has met too many."""
+    monkeypatch.setattr(comparison, "_KNOWN", most)
+    rows = [(b"a", 1), (b"a", 1), (b"b", 1), (b"a", 2), (b"b", 1), (b"a", 1)]
+    whole = pa.RecordBatch.from_pylist([{"signature_id": a, "cell": b} for a, b in rows])
+    batches = comparison._once_batches([whole.slice(0, 4), whole.slice(4)])
+    left = [(row["signature_id"], row["cell"]) for out in batches for row in out.to_pylist()]
+    assert sorted(left[:3]) == [(b"a", 1), (b"a", 2), (b"b", 1)]
+    assert left[3:] == ([(b"b", 1), (b"a", 1)] if most == 0 else [])
+
+
+@pytest.mark.parametrize("n", [None, 3])
+@pytest.mark.parametrize("method", ["exact", "none"])
+def test_contents_with_one_short_id_are_compared_each_by_itself(
+    spark: Any, n: int | None, method: str
+) -> None:
+    """The ends of few pairs are broadcast; the bodies of any number are joined with them."""
+    params = CreateOptions(threshold=0.5, k=1).params()
+    words = [f"w{number}" for number in range(40)]
+    texts = {
+        b"a" * 16: words, b"a" * 8 + b"b" * 8: words[:35], b"a" * 8 + b"c" * 8: ["other"],
+        b"d" * 16: words[5:],
+    }  # fmt: skip
+    family = family_of(params)
+    signed, _ = family.sign_contents(family.contents([" ".join(text) for text in texts.values()]))
+    rows = [
+        (key, row.tobytes(), 9, " ".join(text))
+        for (key, text), row in zip(texts.items(), signed, strict=True)
+    ]
+    df = spark.createDataFrame(
+        [*rows, *rows], "signature_id binary, signature binary, n_chars bigint, body string"
+    )
+    by = comparison.Comparison(df, Recipe(params), method, params.level)
+    a, d = (pairing.ids_of(pa.array([key]))[0].tobytes() for key in (b"a" * 16, b"d" * 16))
+    pairs = spark.createDataFrame([(a, d), (a, d), (a, a)], "left binary, right binary")
+    edges = comparison.verified(pairs, by, n=n).collect()
+    named = sorted((bytes(row.left)[7:9], bytes(row.right)[7:9]) for row in edges)
+    assert named == [(b"aa", b"ab"), (b"aa", b"dd"), (b"ab", b"dd")]
+
+
+@pytest.mark.fast
+def test_a_pair_whose_rows_have_gone_is_told_of() -> None:
+    ids = pairing.ids_of(pa.array([1, 2]))
+    with pytest.raises(DamageError, match="1 pairs have a signature that is missing"):
+        comparison._signature_pairs(ids, ids[[0, 0]], pairing.ids_of(pa.array([2, 3])))
 
 
 @pytest.mark.long
@@ -179,11 +249,11 @@ def test_large_buckets_with_many_members_in_common_are_taken_as_one(
 ) -> None:
     """Halves of a family are, with a part of it; strangers, and a hundredth of them, are not."""
     rng = random.Random(4)
-    family = [rng.getrandbits(100) for _ in range(40_000)]
-    strangers = [rng.getrandbits(100) for _ in range(5_000)]
+    family = [rng.getrandbits(60) for _ in range(40_000)]
+    strangers = [rng.getrandbits(60) for _ in range(5_000)]
     buckets = [sorted(number for number in family if rng.random() < 0.5) for _ in range(6)]
     buckets += [sorted(rng.sample(family, 2_000)), sorted(strangers)]
-    buckets += [sorted(strangers[:50] + [rng.getrandbits(100) for _ in range(5_000)])]
+    buckets += [sorted(strangers[:50] + [rng.getrandbits(60) for _ in range(5_000)])]
     buckets += [buckets[0][:1] + buckets[1][1:]]  # another one of the same first member
     sizes: dict[bytes, int] = {}
     rows: list[tuple[bytes, int, bytes | None]] = []
@@ -243,7 +313,7 @@ def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
         names=["piece", "signature_id", "signature"],
     )
     found = [
-        (int.from_bytes(row["left"], "big"), int.from_bytes(row["right"], "big"))
+        (int.from_bytes(row["left"][:8], "big"), int.from_bytes(row["right"][:8], "big"))
         for out in candidate_pairs._led_batches(
             params, 0.6, 10**6, False, [batch.slice(0, 11), batch.slice(11)]
         )
@@ -326,7 +396,7 @@ def test_representatives_in_rounds_are_those_of_one_task(
         (one_id(node), one_id(of)) for node, of in zip(nodes.tolist(), chosen.tolist(), strict=True)
     }
     for row in answer:
-        node, of = (int.from_bytes(end, "big") for end in (row.signature_id, row.chosen))
+        node, of = (int.from_bytes(end[:8], "big") for end in (row.signature_id, row.chosen))
         assert row.similarity == (None if node == of else (node + of) / 200)
 
 
