@@ -207,10 +207,9 @@ def test_copies_of_a_body_are_left_out_of_a_cell(
     assert left[3:] == ([(b"b", 1), (b"a", 1)] if most == 0 else [])
 
 
-@pytest.mark.parametrize("n", [None, 3])
-@pytest.mark.parametrize("method", ["exact", "none"])
+@pytest.mark.parametrize(("method", "n"), [("exact", None), ("none", 3)])
 def test_contents_with_one_short_id_are_compared_each_by_itself(
-    spark: Any, n: int | None, method: str
+    spark: Any, method: str, n: int | None
 ) -> None:
     """The ends of few pairs are broadcast; the bodies of any number are joined with them."""
     params = CreateOptions(threshold=0.5, k=1).params()
