@@ -75,12 +75,13 @@ def test_an_index_goes_on_when_an_iterator_is_left_in_a_cycle(tmp_path: Path) ->
     with Index.create(tmp_path / "a.lshdb", threshold=0.3) as index:
         index.add(CORPUS)
         for _ in range(3):
-            pairs = iter(index.pairs())
-            assert next(pairs)
-            cycle: list[Any] = [pairs]
-            cycle.append(cycle)
-            del pairs, cycle
-            gc.collect()
+            for rows in (index.pairs(), index.sql("SELECT key FROM document").rows):
+                begun = iter(rows)
+                assert next(begun)
+                cycle: list[Any] = [rows, begun]
+                cycle.append(cycle)
+                del rows, begun, cycle
+                gc.collect()
             assert index.query(CORPUS[3][1])
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ __all__ = [
     "Session",
     "State",
     "TimedOut",
+    "close_with",
     "pool_log",
 ]
 
@@ -678,3 +680,14 @@ class Session(ABC):
     @abstractmethod
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
+
+
+def close_with(owner: object, connection: Any) -> None:
+    """Close a connection when its owner is freed, if that has not closed it.
+
+    Whatever is held here, the garbage collector finds in no cycle. Else it would take a connection
+    of an iterator that nobody has any more for one that was left open; SQLite's is closed so, from
+    Python 3.13 on. Only then it ends the iterator, which gives the closed connection back to an
+    index that goes on with it.
+    """
+    weakref.finalize(owner, connection.close).atexit = False

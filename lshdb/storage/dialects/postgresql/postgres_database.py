@@ -42,6 +42,7 @@ from lshdb.storage.dialects.base import (
     OpenDatabase,
     Reader,
     Session,
+    close_with,
     pool_log,
 )
 from lshdb.storage.dialects.database_urls import hide_passwords
@@ -452,6 +453,7 @@ class PostgresReader(Reader):
     def __init__(self, database: PostgresDatabase, connection: ServerConnection) -> None:
         self._database = database
         self.connection = connection
+        close_with(self, connection)
 
     def begin(self) -> PostgresSession:
         """Begin a transaction, together with its first statement."""

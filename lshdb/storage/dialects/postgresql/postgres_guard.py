@@ -48,7 +48,7 @@ from psycopg.types.numeric import IntDumper
 from psycopg.types.string import TextLoader
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import GuardedReader, TimedOut, close_with
 from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 
 __all__ = [
@@ -127,6 +127,7 @@ class PostgresGuardedReader(GuardedReader):
 
     def __init__(self, connection: ServerConnection, timeout: float | None) -> None:
         self._connection = connection
+        close_with(self, connection)
         self._left = timeout
         use_plain_values(connection)
         self._cursor = psycopg.RawServerCursor(connection, "lshdb")

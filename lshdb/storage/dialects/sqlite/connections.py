@@ -56,7 +56,6 @@ __all__ = [
     "WriterConnection",
     "begin_reading",
     "bring_in_log",
-    "close_with",
     "commit_durably",
     "copy_database",
     "empty_log",
@@ -176,16 +175,6 @@ class WriterConnection(Connection):
                 )
                 keeper.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
             super().close()
-
-
-def close_with(owner: object, connection: sqlite3.Connection) -> None:
-    """Close a connection when its owner is freed, if that has not closed it.
-
-    Whatever is held here, the garbage collector finds in no cycle. Else it would close a connection
-    of an iterator that nobody has any more (from Python 3.13 on, with a warning), and only then end
-    the iterator, which gives the closed connection back to an index that goes on with it.
-    """
-    weakref.finalize(owner, connection.close).atexit = False
 
 
 def commit_durably(connection: sqlite3.Connection) -> None:

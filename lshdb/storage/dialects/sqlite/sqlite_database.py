@@ -37,7 +37,14 @@ from lshdb.errors import (
 )
 from lshdb.files.mounts import shared_file_system
 from lshdb.files.own_files import UnfitFileError, refuse_unfit, writing_fails
-from lshdb.storage.dialects.base import Database, GuardedReader, OpenDatabase, Reader, Session
+from lshdb.storage.dialects.base import (
+    Database,
+    GuardedReader,
+    OpenDatabase,
+    Reader,
+    Session,
+    close_with,
+)
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
@@ -45,7 +52,6 @@ from lshdb.storage.dialects.sqlite.connections import (
     WriterConnection,
     begin_reading,
     bring_in_log,
-    close_with,
     commit_durably,
     empty_log,
     make_file,

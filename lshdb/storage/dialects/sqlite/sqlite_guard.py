@@ -31,8 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from lshdb.cancel import dropped
-from lshdb.storage.dialects.base import GuardedReader, TimedOut
-from lshdb.storage.dialects.sqlite.connections import close_with
+from lshdb.storage.dialects.base import GuardedReader, TimedOut, close_with
 from lshdb.storage.dialects.sqlite.text_function import LONGEST_VALUE, register_text
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE
 
