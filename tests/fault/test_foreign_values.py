@@ -411,6 +411,7 @@ def tried(complaining: Complaining, sound: Path, root: Path, case: Case) -> list
 
 FOUND = (
     in_table("document", "batch_id", 2**31)._replace(commands=("report X -o OUT/report.html",)),
+    in_table("document", "content_hash", b"")._replace(commands=("compact X",)),
     in_json("jsonl", "index.json", -1, ("edges", "hot_buckets"), 2**63),
     in_json("jsonl", "index.json", -1, ("index", "index_bands"), 2**63),
 )

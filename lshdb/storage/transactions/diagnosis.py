@@ -121,6 +121,11 @@ def _findings(session: Session) -> Iterator[str]:
     (next_doc_id,) = execute("SELECT next_doc_id FROM state").fetchone()
     if next_doc_id is None or next_doc_id > MOST_DOC_ID:
         yield f"the next doc_id is {next_doc_id}; there is none above {MOST_DOC_ID}"
+    (n_wrong,) = execute(
+        "SELECT count(*) FROM document WHERE length(content_hash) <> 16 OR length(body_hash) <> 16"
+    ).fetchone()
+    if n_wrong:
+        yield f"{n_wrong} documents have hashes of another length than 16 bytes"
     (lost,) = execute(
         "SELECT min(batch_id) FROM document WHERE batch_id NOT IN (SELECT batch_id FROM batch)"
     ).fetchone()
