@@ -224,8 +224,8 @@ class Answers:
         rows = df.join(drops, own == drops["lshdb_key"], "left")
         rows = rows.join(members, own == members["_key"], "left")
         marks = (
-            sf.isnull("lshdb_decision").alias("lshdb_keep"), sf.col("lshdb_cluster"),
-            sf.col("lshdb_kept_key").alias("lshdb_kept_as"), sf.col("lshdb_similarity"),
+            sf.isnull(drops["lshdb_decision"]).alias("lshdb_keep"), members["lshdb_cluster"],
+            drops["lshdb_kept_key"].alias("lshdb_kept_as"), drops["lshdb_similarity"],
         )  # fmt: skip
         return rows.select(*(df[column_name(name)] for name in df.columns), *marks)
 

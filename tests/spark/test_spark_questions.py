@@ -209,14 +209,15 @@ def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_marks_name_what_is_kept_instead_in_the_order_asked_for(spark: Any) -> None:
+    """Of columns that have the names of our own, too."""
     text = make_text(random.Random(6), 60)
     rows = [(1, text, 9), (2, text + " end", 5), (3, None, 1), (4, "quite another thing", 1)]
-    df = spark.createDataFrame(rows, "`the key` int, text string, night int")
-    asked = {"key": "the key", "order": "night"}
+    df = spark.createDataFrame(rows, "`the key` int, lshdb_decision string, lshdb_kept_key int")
+    asked = {"key": "the key", "text": "lshdb_decision", "order": "lshdb_kept_key"}
     assert sorted(r["the key"] for r in lshdb.spark.deduplicate(df, **asked).collect()) == [2, 3, 4]
-    marked = lshdb.spark.deduplicate(df, mark=True, keep="field:night", **asked)
+    marked = lshdb.spark.deduplicate(df, mark=True, keep="field:lshdb_kept_key", **asked)
     similarity = 56 / 57
-    assert sorted(tuple(row) for row in marked.drop("text").collect()) == [
+    assert sorted(tuple(row) for row in marked.drop("lshdb_decision").collect()) == [
         (1, 9, True, "2", None, None), (2, 5, False, "2", "1", similarity),
         (3, 1, True, None, None, None), (4, 1, True, None, None, None),
     ]  # fmt: skip
