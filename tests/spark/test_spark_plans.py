@@ -141,7 +141,7 @@ def test_what_runs_for_a_billion_documents_is_spread(
     repartition = kind.repartition
 
     def repartitioned(rows: Any, *into: Any) -> Any:
-        if into != (1,):
+        if not isinstance(into[0], int):
             return repartition(rows, *into)
         assert rows.count() <= few, "one task gets all"
         return rows  # so that its plan is checked for the rest
