@@ -169,7 +169,7 @@ def _measured_stages(spark: SparkSession, corpus: str, output: Path) -> dict[str
     with _measured(spark, "compare", rows):
         n_edges = stages.edges.count()
     with _measured(spark, "connect", rows):
-        graph = DocumentGraph.of(stages, of_all=True)
+        graph = DocumentGraph.of(stages, of_all=False)
     with _measured(spark, "choose", rows):
         drops = decisions_of(graph, "first", "drop", "representative").select("key").persist()
         n_drops = drops.count()

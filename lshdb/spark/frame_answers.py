@@ -168,11 +168,15 @@ class Answers:
         check_choice("only", only, ONLY)
         check_choice("linkage", linkage, LINKAGES)
         self._check_keep(keep)
-        return decisions_of(self._graph(linkage), keep, only, linkage)
+        return decisions_of(self._graph(linkage, only), keep, only, linkage)
 
-    def _graph(self, linkage: str) -> DocumentGraph:
-        """Return the pairs of all documents, or enough of them to connect components."""
-        return DocumentGraph.of(self._stages, of_all=True, are_all=linkage != "component")
+    def _graph(self, linkage: str, only: str) -> DocumentGraph:
+        """Return the pairs of documents, or enough of them to connect components.
+
+        What is dropped has a pair or a copy, unless large buckets hide the pair.
+        """
+        of_all = only != "drop" or self._stages.shared.counts.large > 0
+        return DocumentGraph.of(self._stages, of_all=of_all, are_all=linkage != "component")
 
     def deduplicate(
         self, *, keep: Keep = "first", mark: bool = False, linkage: Linkage = "representative"
@@ -210,7 +214,7 @@ class Answers:
                 hint="remove these columns first",
             )
         check_choice("linkage", linkage, LINKAGES)
-        graph = self._graph(linkage)
+        graph = self._graph(linkage, "drop")
         names = ["key", "decision", "kept_key", "similarity"]
         drops = decisions_of(graph, keep, "drop", linkage).select(*names)
         drops = drops.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
