@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import re
@@ -424,7 +425,7 @@ def test_sqlite_copies_all_rows_of_an_index(
         index.add((f"d{n}", f"a text of number {n}") for n in range(20))
         index.add((f"d{n}", f"a text of number {n}") for n in range(20, 50))
     sqlite_limit._copied(source, target, 20, last or 50)
-    with sqlite3.connect(target) as copy:
+    with contextlib.closing(sqlite3.connect(target)) as copy, copy:
         copy.execute("ATTACH ? AS own", (str(source),))
         for name in ("document", "content", "band"):
             (n,) = copy.execute(f"SELECT count(*) FROM own.{name}").fetchone()

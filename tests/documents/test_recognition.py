@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -75,7 +76,7 @@ def tar() -> bytes:
 
 
 def sqlite() -> bytes:
-    with sqlite3.connect(":memory:") as database:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database, database:
         database.execute("CREATE TABLE a (b)")
         return database.serialize()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import html
 import re
@@ -61,12 +62,11 @@ def page_of(key: str) -> str:
 
 
 def names(path: Path) -> Iterator[str]:
-    with sqlite3.connect(path / "index.db") as connection:
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as connection, connection:
         rows = connection.execute(
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite%'"
         ).fetchall()
-    connection.close()
     yield from (name for (name,) in rows)
 
 
@@ -84,9 +84,8 @@ def test_what_people_read_has_a_title_and_the_rest_is_hidden(path: Path, tmp_pat
     assert "For lshdb alone" in pages[2].text
     tables = {each["name"]: each["hidden"] for each in pages[3].json()["tables"]}
     assert {name for name, is_hidden in tables.items() if is_hidden} == hidden
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE edge (a)")
-    connection.close()
     assert (
         "Near-duplicate"
         not in asyncio.run(Datasette([str(tmp_path / "other.db")]).client.get("/other")).text
@@ -140,10 +139,9 @@ def test_what_is_not_there(path: Path, tmp_path: Path) -> None:
     assert missing.status_code == other.status_code == empty.status_code == 404
     assert "there is no document with the key" in html.unescape(missing.text)
     plain = tmp_path / "index.db"
-    with sqlite3.connect(plain) as connection:
+    with contextlib.closing(sqlite3.connect(plain)) as connection, connection:
         connection.execute("CREATE TABLE document (key)")
         connection.execute("INSERT INTO document VALUES ('mon-1')")
-    connection.close()
     page, table, queries = get(
         tmp_path, page_of("mon-1"), "/index/document", "/index/lshdb_largest"
     )

@@ -7,6 +7,7 @@ Run once for every schema, at the version that writes it. What was made is kept 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import sys
@@ -58,9 +59,8 @@ def build(path: Path, **place: str) -> None:
 
 def pack(paths: list[Path], folder: Path) -> Path:
     """Pack indexes as ``<schema revision>.tar.gz``."""
-    with sqlite3.connect(paths[0] / "index.db") as database:
+    with contextlib.closing(sqlite3.connect(paths[0] / "index.db")) as database, database:
         (revision,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
-    database.close()
     target = folder / f"{revision}.tar.gz"
     if target.exists():
         sys.exit(f"{target} is there already, and is kept for ever")

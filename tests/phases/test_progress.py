@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -176,7 +177,7 @@ def test_a_copy_counts_the_bytes_of_all_its_files(index: Index, tmp_path: Path) 
 
 def test_an_upgrade_counts_documents(tmp_path: Path) -> None:
     path = unpack(FORMAT_1 / "0006.tar.gz", tmp_path)
-    with sqlite3.connect(path / "index.db") as database:
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as database, database:
         (n,) = database.execute("SELECT count(*) FROM document").fetchone()
     calls = heard(lambda **how: Index.upgrade(path, **how))
     assert calls[0] == (0, n, "documents")

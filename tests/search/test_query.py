@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import sqlite3
@@ -140,7 +141,10 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
     corpus = family_corpus(5)
     with Index.create(tmp_path / "a.lshdb") as index:
         index.add(corpus)
-        with sqlite3.connect(tmp_path / "a.lshdb" / "index.db") as database:
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "a.lshdb" / "index.db")) as database,
+            database,
+        ):
             database.execute(
                 "DELETE FROM content WHERE doc_id = (SELECT doc_id FROM document WHERE key = ?)",
                 (corpus[1][0],),

@@ -188,7 +188,7 @@ def test_leftovers_that_were_copied_remove_nothing_outside(tmp_path: Path) -> No
 @pytest.mark.sqlite("a file of it is planted")
 def test_a_planted_description_removes_no_database(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.db"
-    with sqlite3.connect(theirs) as connection:
+    with contextlib.closing(sqlite3.connect(theirs)) as connection, connection:
         connection.execute("CREATE TABLE state (uuid TEXT)")
     before = theirs.read_bytes()
     aside = killed(tmp_path / "x")
@@ -364,7 +364,7 @@ def test_a_repair_does_not_empty_a_folder_of_the_users_own(tmp_path: Path) -> No
 def test_a_state_that_names_another_file_is_refused(tmp_path: Path, name: str) -> None:
     make(tmp_path / "x")
     (tmp_path / "victim.npy").write_bytes((tmp_path / "x" / "signatures.npy").read_bytes())
-    with sqlite3.connect(tmp_path / "x" / "index.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "x" / "index.db")) as connection, connection:
         connection.execute("UPDATE state SET signature_file = ?", (name,))
     before = (tmp_path / "x" / "index.toml").read_bytes()
     with pytest.raises(DamageError, match="names the signature file"):

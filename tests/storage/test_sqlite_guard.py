@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import signal
@@ -269,9 +270,8 @@ def test_text_takes_a_number(index: Index, argument: str) -> None:
 def test_a_damaged_text_is_named(tmp_path: Path, body: object) -> None:
     with Index.create(tmp_path / "x.lshdb") as index:
         index.add([("a", "one two three four five six"), ("b", "seven"), ("c", "eight")])
-        with sqlite3.connect(index.path / "index.db") as connection:
+        with contextlib.closing(sqlite3.connect(index.path / "index.db")) as connection, connection:
             connection.execute("UPDATE content SET body = ? WHERE doc_id = 3", [body])
-        connection.close()
         rows = index.sql("SELECT text(doc_id) FROM document ORDER BY doc_id")
         assert next(rows) == ("one two three four five six",)
         with pytest.raises(DamageError, match=r"cannot be decoded \(table content, doc_id 3\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_other_columns_are_refused(columns: object, error: type[Exception]) -> N
 
 def contents(path: Path) -> list[Any]:
     """The rows of documents without what depends on the time, and those of texts."""
-    with sqlite3.connect(path / "index.db") as connection:
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as connection, connection:
         return [
             connection.execute(f"SELECT {columns} FROM {table} ORDER BY doc_id").fetchall()
             for table, columns in (

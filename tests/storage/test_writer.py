@@ -268,7 +268,7 @@ def test_statements_insert_every_row_once(
     monkeypatch.setattr(sqlite_session, "PARAMETERS_A_STATEMENT", 16)  # five rows of three columns
     rows = [(number, f"row {number}", None) for number in range(n)]
     sizes = []
-    with sqlite3.connect(":memory:") as connection:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection, connection:
         connection.execute("CREATE TABLE t (a, b, c)")
 
         class Counting:
