@@ -63,10 +63,11 @@ def main() -> None:
         rounds = [
             _round(spark, answer, question, corpus, Path(output)) for _ in range(int(repeats))
         ]
+        cold = processor_seconds(os.getpid()) - sum(each["cpu"] for each in rounds[1:])
         jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
         workers = [_peak(pid) for pid, _ in processes_below(os.getpid()) if pid != jvm]
         found = {
-            "start": started, "rounds": rounds, "peak_jvm": _peak(jvm),
+            "start": started, "rounds": rounds, "cold_cpu": cold, "peak_jvm": _peak(jvm),
             "peak_worker": max(workers, default=0), "version": spark.version,
         }  # fmt: skip
     print(json.dumps(found))
@@ -128,6 +129,7 @@ def _measured(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> Ite
         "task_memory": max((task[1] for task in tasks), default=0),
         "driver_heap": heap.totalMemory() - heap.freeMemory(),
     })  # fmt: skip
+    print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
 
 
 def _largest_task(spark: SparkSession, stage: Any) -> tuple[float, float]:

@@ -11,7 +11,8 @@ about as much, verified by Spark itself. ``--hot N`` asks for the clusters of N 
 one word, which share a bucket. The contestants take turns, each in a process of its own: ``cold``
 is all of it, with the start of Spark; ``first`` the first answer of a session; ``warm`` the median
 of those after it. ``shuffled`` are the bytes that stages wrote for others, ``cpu`` the processor's
-seconds of a warm answer, with the JVM and all of its workers, ``JVM`` and ``worker`` their peaks.
+seconds of a warm answer, with the JVM and all of its workers, ``cold cpu`` that of a cold one, and
+``JVM`` and ``worker`` are their peaks.
 
 ``--stages`` writes the rows that ``deduplicate`` keeps and tells of each stage, a document: the
 processor's time, the bytes read, shuffled and spilled; and what the largest task read from others
@@ -46,8 +47,8 @@ from benchmarks.peers.pairers import PAIRERS
 
 THRESHOLD = 0.8
 _HEAD = [
-    "contestant", "cold s", "first s", "warm s", "us a document", "cpu s", "shuffled a document",
-    "JVM MiB", "worker MiB", "lines", "precision", "recall",
+    "contestant", "cold s", "cold cpu s", "first s", "warm s", "us a document", "cpu s",
+    "shuffled a document", "JVM MiB", "worker MiB", "lines", "precision", "recall",
 ]  # fmt: skip
 _STAGE_HEAD = [
     "stage", "s", "cpu us", "read B", "shuffled B", "spilled B", "task read MiB", "task memory MiB",
@@ -254,9 +255,12 @@ def _on_one_machine(corpus: Path, question: str, folder: Path) -> dict[str, Any]
     asked = ["-m", "lshdb", "-q", question, str(index), "--format", "tsv"]
     step = run_step(asked, folder / "one machine")
     seconds = add.seconds + step.seconds
-    rounds = [{"seconds": seconds, "cpu": _cpu_of_children() - before, "shuffled": 0.0}] * 2
+    cpu = _cpu_of_children() - before
+    rounds = [{"seconds": seconds, "cpu": cpu, "shuffled": 0.0}] * 2
     peak = max(add.peak, step.peak)
-    return {"cold": seconds, "rounds": rounds, "peak_jvm": 0, "peak_worker": peak}
+    return {
+        "cold": seconds, "cold_cpu": cpu, "rounds": rounds, "peak_jvm": 0, "peak_worker": peak
+    }  # fmt: skip
 
 
 def _on_spark(
@@ -288,6 +292,7 @@ def _line(
     return [
         one,
         f"{statistics.median(run['cold'] for run in runs):.1f}",
+        f"{statistics.median(run['cold_cpu'] for run in runs):.1f}",
         f"{statistics.median(run['rounds'][0]['seconds'] for run in runs):.1f}",
         f"{seconds:.2f}",
         f"{1e6 * seconds / documents:.1f}",
