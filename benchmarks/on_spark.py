@@ -105,21 +105,15 @@ def _alike(count: int, family: int = 0) -> Iterator[bytes]:
 
 
 def _chain(count: int, *, is_ordered: bool) -> Iterator[bytes]:
-    """Lines, by key, of texts of 60 words, each of which lacks the first two of the one before it.
+    """Lines of texts of 60 words, each of which lacks the first two of the one before it.
 
     Neighbours are 0.93 alike, and 0.81 the third on, so that buckets have some members, and the
     component has all texts. Keys are in order, or in none.
     """
-    named = [
-        (f"d{number:07d}" if is_ordered else _hashed(number), number) for number in range(count)
-    ]
-    for key, number in sorted(named):
+    for number in range(count):
         text = " ".join(f"w{place}" for place in range(2 * number, 2 * number + 60))
-        yield orjson.dumps({"id": key, "text": text}) + b"\n"
-
-
-def _hashed(number: int) -> str:
-    return hashlib.blake2b(number.to_bytes(8, "big"), digest_size=8).hexdigest()
+        key = hashlib.blake2b(number.to_bytes(8, "big"), digest_size=8).hexdigest()
+        yield orjson.dumps({"id": f"d{number:07d}" if is_ordered else key, "text": text}) + b"\n"
 
 
 def _star(count: int) -> Iterator[bytes]:
@@ -188,8 +182,10 @@ def _tell_stages(options: argparse.Namespace) -> None:
 
 def _compared_with_one_machine(corpus: Path, folder: Path) -> str:
     """Say how many keys Spark and one machine keep, and how many of them only one keeps."""
-    kept = folder / "kept.jsonl"
-    asked = ["-m", "lshdb", "-q", "dedup", corpus, "--threshold", THRESHOLD, "--output", kept]
+    ordered, kept = folder / "ordered.jsonl", folder / "kept.jsonl"
+    with corpus.open("rb") as lines, ordered.open("wb") as file:
+        file.writelines(sorted(lines, key=lambda line: str(orjson.loads(line)["id"])))
+    asked = ["-m", "lshdb", "-q", "dedup", ordered, "--threshold", THRESHOLD, "--output", kept]
     step = run_step([*map(str, asked), "--overwrite"], folder / "dedup")
     with kept.open("rb") as lines:
         of_one = {orjson.loads(line)["id"] for line in lines}
