@@ -192,7 +192,7 @@ def _measured_stages(spark: SparkSession, corpus: str, output: Path) -> dict[str
 
 def _name_of(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text()
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
 
