@@ -23,6 +23,7 @@ from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.tables.migrations import (
     SCHEMA_REVISION,
     check_revision,
+    known_revisions,
     stored_versions,
     upgrade,
 )
@@ -61,10 +62,10 @@ def upgrade_index(
                     on_commit=on_commit,
                 )
                 before = f"{before} of format 1"
-            elif before is None or before > SCHEMA_REVISION:
-                check_revision(before, path)
-            elif before != SCHEMA_REVISION:
+            elif before != SCHEMA_REVISION and before in known_revisions():
                 upgrade(connection.alchemy)
+            else:
+                check_revision(before, path)
         if description.format == 1:
             settle_upgrade(path)
     return before, SCHEMA_REVISION

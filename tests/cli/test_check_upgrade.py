@@ -91,6 +91,13 @@ def test_an_index_of_the_future(run: Run, index_path: Path) -> None:
         assert "9999" in result.stderr and "newer lshdb" in result.stderr
 
 
+@pytest.mark.parametrize("revision", ["'0000'", "'x'", "''", "-9223372036854775808"])
+def test_a_revision_that_is_none_is_damage(run: Run, index_path: Path, revision: str) -> None:
+    change(index_path, f"UPDATE alembic_version SET version_num = {revision}")
+    for command in (("stats",), ("upgrade",), ("pairs",)):
+        assert "which no lshdb has written" in run(*command, index_path, code=4).stderr
+
+
 def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatch: object) -> None:
     monkeypatch.setattr(  # type: ignore[attr-defined]
         "lshdb.Index.upgrade", lambda path, **options: ("0001", "0002")

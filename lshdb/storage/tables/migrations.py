@@ -6,16 +6,24 @@ All migrations of one upgrade are one transaction; killed in the middle, it leav
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lshdb.errors import FormatError
+from lshdb.errors import DamageError, FormatError
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-__all__ = ["SCHEMA_REVISION", "check_revision", "script_directory", "stored_versions", "upgrade"]
+__all__ = [
+    "SCHEMA_REVISION",
+    "check_revision",
+    "known_revisions",
+    "script_directory",
+    "stored_versions",
+    "upgrade",
+]
 
 SCHEMA_REVISION = "0001"
 """Revision of the schema that this version reads and writes; the newest in ``migrations/``."""
@@ -41,19 +49,32 @@ def check_revision(stored: str | None, path: Path) -> None:
     ------
     FormatError
         They differ; the message says which is newer.
+    DamageError
+        It is no revision at all.
     """
     if stored == SCHEMA_REVISION:
         return
-    if stored is not None and stored < SCHEMA_REVISION:
+    if stored in known_revisions():
         raise FormatError(
             f"the index {path} has schema revision {stored}; this version needs {SCHEMA_REVISION}",
             hint=f"bring it up to date with: lshdb upgrade {path}",
         )
-    raise FormatError(
-        f"the index {path} has schema revision {stored}; this version knows up to "
-        f"{SCHEMA_REVISION}",
-        hint="it was made by a newer lshdb; install that",
+    if isinstance(stored, str) and re.fullmatch("[0-9]{4}", stored) and stored > SCHEMA_REVISION:
+        raise FormatError(
+            f"the index {path} has schema revision {stored}; this version knows up to "
+            f"{SCHEMA_REVISION}",
+            hint="it was made by a newer lshdb; install that",
+        )
+    raise DamageError(
+        f"the schema revision of the index {path} is {stored!r}, which no lshdb has written",
+        hint="restore the index from a copy",
     )
+
+
+def known_revisions() -> set[str]:
+    """Return :data:`SCHEMA_REVISION`, and all from which there is a way to it."""
+    versions = script_directory() / "versions"
+    return {path.name.partition("_")[0] for path in versions.glob("[0-9]*_*.py")}
 
 
 def stored_versions(connection: Connection) -> tuple[str | None, int | None]:
