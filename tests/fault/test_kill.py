@@ -28,7 +28,7 @@ from tests.fault.writer import (
     WRITE,
     WriterProcess,
 )
-from tests.golden.test_indexes import history_of, unpack_postgres
+from tests.golden.test_indexes import FORMAT_1, history_of, unpack_postgres
 from tests.postgres import PostgresUrl, fresh_schema
 
 KILLS = 500
@@ -285,7 +285,8 @@ def test_an_upgrade_in_postgres_is_killed(
 ) -> None:
     name, when, left = UPGRADE_POSTGRES[where]
     (tmp_path / "root").mkdir()
-    path = unpack_postgres(tmp_path / "root", "cosine.lshdb", postgres_url, postgres_schema)
+    archive = FORMAT_1 / "postgres" / "0006.tar.gz"
+    path = unpack_postgres(archive, tmp_path / "root", "cosine", postgres_url, postgres_schema)
     before = history_of(path)
     killed = writer.run(path, {}, steps=("upgrade",), **function(name, when))
     assert killed.outcome == "killed", killed.result
