@@ -90,7 +90,8 @@ class LargeBucketPairs:
             ranked = ranked.join(marks, "signature_id", "left")
         place = sf.when(leads, sf.col("rank")).otherwise(sf.col("rank") + sf.lit(OTHERS))
         placed = cut(ranked.select("signature_id", place.alias("place"), leads.alias("leads")))
-        inside = self.members.distinct().join(placed, "signature_id")
+        # Computed at once: Spark writes down the plans of all that is kept, once for each read.
+        inside = cut(self.members.distinct().join(placed, "signature_id"))
         posted = inside.select("bucket", sf.col("place").alias("signature_id"))
         shared = bucket_pairs(posted, max_bucket=_PAIRED)
         numbered = placed.select("signature_id", stage_id(sf.col("place")).alias("number"))
@@ -106,7 +107,8 @@ class LargeBucketPairs:
         pairs = pairs.select(
             sf.least("left", "right").alias("left"), sf.greatest("left", "right").alias("right")
         )
-        new_edges = cut(verified(pairs.join(edges, ["left", "right"], "anti"), self.by))
+        new_pairs = cut(pairs.join(edges, ["left", "right"], "anti"))
+        new_edges = cut(verified(new_pairs, self.by))
         return new_edges, leaders is not None and self._are_all(inside)
 
     def _are_all(self, inside: DataFrame) -> bool:
