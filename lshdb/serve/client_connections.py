@@ -3,15 +3,19 @@
 uvicorn's connection waits for ever for the rest of a head, and for a client that takes no answer.
 A few hundred sockets that send half a line would keep everybody out. Here a request must arrive
 within the time that it may take, and a client must go on taking its answer. Where all connections
-are taken, the one that has waited longest for a request, or is taking its answer, makes room.
+are taken, those whose clients have gone make room, and then the one that has waited longest for a
+request, or is taking its answer. A request that lies unread at the socket, because the server is
+slow to come to it, is not late.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import select
 import socket
 import sys
+import termios
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +27,7 @@ from lshdb.serve.guard import Limits
 __all__ = ["ClientConnection", "close_overdue"]
 
 _SETTLED = 0.2
-"""Seconds after which a connection makes room: its request may have come and not be read yet."""
+"""Seconds after which a connection makes room: its client has had time to send a request."""
 
 _GRACE = 1.0
 """Seconds after which a body that is late is cut off here; the guard answers before."""
@@ -82,7 +86,11 @@ class ClientConnection(H11Protocol):
                 and connection.may_make_room
                 and now - connection._since >= least
             ]
-            candidates.sort(key=lambda connection: (connection.is_arriving, connection._since))
+            candidates.sort(
+                key=lambda connection: (
+                    not connection.has_hung_up(), connection.is_arriving, connection._since
+                )
+            )  # fmt: skip
             for connection in candidates[:n_over]:
                 connection.cut()
 
@@ -125,8 +133,8 @@ class ClientConnection(H11Protocol):
 
     @property
     def may_make_room(self) -> bool:
-        """Whether no whole request waits for its answer."""
-        return self.is_arriving or not self.is_asking
+        """Whether no whole request waits for its answer, and none waits to be read."""
+        return self.is_arriving or not (self.is_asking or self._has_unread_request())
 
     def cut(self) -> None:
         """End the connection at once, even if an answer has not been sent yet."""
@@ -140,6 +148,8 @@ class ClientConnection(H11Protocol):
         self._unsent = unsent
         waited = now - self._since
         if self.conn.their_state is h11.IDLE and waited > self._limits.seconds and not unsent:
+            if self._has_unread_request():
+                return
             if self._has_begun and not self.transport.is_closing():
                 self.transport.write(_LATE)
             self.transport.close()
@@ -147,20 +157,34 @@ class ClientConnection(H11Protocol):
             (self.is_arriving and waited > self._limits.seconds + _GRACE)
             or (self._is_refused and waited > self._limits.seconds)
             or now - self._taken_at > self._limits.seconds
-            or (self.is_asking and self._has_hung_up())
+            or (self.is_asking and not self.transport.is_reading() and self.has_hung_up())
         ):
             self.cut()
 
-    def _has_hung_up(self) -> bool:
-        """Return whether the client is gone though reading has been paused."""
-        if self.transport.is_closing() or self.transport.is_reading():
-            return False  # the loop sees it
-        place: socket.socket | None = self.transport.get_extra_info("socket")
-        if place is None or place.fileno() < 0:
+    def has_hung_up(self) -> bool:
+        """Return whether the client sends no more, though the loop may not have seen it."""
+        if (descriptor := self._descriptor()) is None:
             return False
         poll = select.poll()
-        poll.register(place.fileno(), _HUNG_UP)
+        poll.register(descriptor, _HUNG_UP)
         return bool(poll.poll(0))
+
+    def _has_unread_request(self) -> bool:
+        """Return whether bytes of the next request have come that the loop has not read."""
+        descriptor = self._descriptor()
+        if descriptor is None or self.conn.their_state is not h11.IDLE:
+            return False
+        with contextlib.suppress(OSError):
+            n_bytes = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+            return int.from_bytes(n_bytes, sys.byteorder) > 0
+        return False
+
+    def _descriptor(self) -> int | None:
+        """Return the socket's descriptor, ``None`` if the connection is closed already."""
+        place: socket.socket | None = self.transport.get_extra_info("socket")
+        if place is None or self.transport.is_closing() or place.fileno() < 0:
+            return None
+        return place.fileno()
 
 
 def close_overdue(connections: Iterable[object], now: float) -> None:

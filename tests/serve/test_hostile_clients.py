@@ -6,6 +6,7 @@ measures the same attacks for longer.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -19,8 +20,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from lshdb import Index
+from lshdb.serve.client_connections import ClientConnection, close_overdue
+from lshdb.serve.guard import Limits
 from tests.children.waiting import join_all
 from tests.serve.test_server import server, text
 
@@ -234,6 +239,65 @@ def test_a_flood_of_connections_keeps_nobody_out(place: tuple[str, int]) -> None
     finally:
         stop.set()
         join_all(threads)
+
+
+def test_a_request_that_lies_at_its_socket_is_neither_late_nor_in_the_way() -> None:
+    """A loop that was kept from its turn finds requests, new connections and time together."""
+
+    async def ends(n_new: int, opened: contextlib.ExitStack) -> list[bool]:
+        loop, limits, state = asyncio.get_running_loop(), Limits(connections=4), ServerState()
+        config = uvicorn.Config(_no_answer, lifespan="off")
+
+        def pair() -> list[socket.socket]:
+            return [opened.enter_context(place) for place in socket.socketpair()]
+
+        def connection() -> ClientConnection:
+            return ClientConnection(limits, config=config, server_state=state, app_state={})
+
+        clients, transports = [], []
+        for _ in range(4):
+            client, place = pair()
+            transport, _ = await loop.connect_accepted_socket(connection, place)
+            clients.append(client)
+            transports.append(transport)
+        clients[0].sendall(head("GET", "/"))
+        clients[2].close()
+        time.sleep(0.3)  # the loop has no turn
+        for _ in range(n_new):
+            connection().connection_made(_SocketOf(pair()[1]))
+        if not n_new:
+            close_overdue(state.connections, loop.time() + limits.seconds + 1)
+        ended = [transport.is_closing() for transport in transports]
+        for transport in transports:
+            transport.abort()
+        await asyncio.sleep(0)
+        return ended
+
+    for n_new, expected in [
+        (0, [False, True, True, True]),
+        (1, [False, False, True, False]),
+        (2, [False, True, True, False]),
+        (9, [False, True, True, True]),
+    ]:
+        with contextlib.ExitStack() as opened:
+            assert asyncio.run(ends(n_new, opened)) == expected, n_new
+
+
+async def _no_answer(scope: Any, receive: Any, send: Any) -> None:
+    """Take requests and say nothing."""
+
+
+class _SocketOf(asyncio.Transport):
+    """As much of a transport as a connection asks of one."""
+
+    def __init__(self, place: socket.socket) -> None:
+        super().__init__({"socket": place})
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        pass
 
 
 def test_long_answers_that_nobody_takes_make_room(tmp_path: Path) -> None:
