@@ -620,6 +620,29 @@ def _take_values(
                 values[document.doc_id] = order_key(by_key[key])
 
 
+_PAGE = 2**14
+
+
+class _SeenDocuments:
+    """A set of doc_ids: a byte an id, in pages, since one number may be far from the others."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, NDArray[np.bool_]] = {}
+
+    def mark(self, doc_ids: NDArray[np.int64]) -> int:
+        """Take in some doc_ids, sorted and distinct; return how many are new."""
+        pages, places = doc_ids // _PAGE, doc_ids % _PAGE
+        starts = np.flatnonzero(np.diff(pages, prepend=-1))
+        n_new = 0
+        for number, of_page in zip(
+            pages[starts].tolist(), np.split(places, starts)[1:], strict=True
+        ):
+            seen = self._pages.setdefault(number, np.zeros(_PAGE, dtype=bool))
+            n_new += int((~seen[of_page]).sum())
+            seen[of_page] = True
+        return n_new
+
+
 class _Judge:
     """Says of keys what becomes of their records.
 
@@ -636,7 +659,7 @@ class _Judge:
         labels: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]] | None,
     ) -> None:
         self._snapshot, self._chosen, self._labels = snapshot, chosen, labels
-        self._seen = np.zeros(snapshot.next_doc_id, dtype=bool)
+        self._seen = _SeenDocuments()
         self.unknown = self.repeated = 0
 
     def __call__(self, keys: Sequence[str | None]) -> list[Mark]:
@@ -648,8 +671,7 @@ class _Judge:
         )
         present = doc_ids[doc_ids >= 0]
         self.unknown += len(doc_ids) - len(present)
-        self.repeated += len(present) - int((~self._seen[distinct(present)]).sum())
-        self._seen[present] = True
+        self.repeated += len(present) - self._seen.mark(distinct(present))
         dropped = self._chosen.dropped(doc_ids)
         if self._labels is None:
             return [_GOES if drop else _STAYS for drop in dropped.tolist()]
@@ -677,9 +699,9 @@ class _Judge:
 
     def take(self, doc_ids: range) -> int:
         """Count the records of a file, each of which is a document; return how many are dropped."""
-        seen = self._seen[doc_ids.start : doc_ids.stop]
-        self.repeated += int(seen.sum())
-        seen[:] = True
+        for start in range(doc_ids.start, doc_ids.stop, _PAGE):
+            part = np.arange(start, min(start + _PAGE, doc_ids.stop))
+            self.repeated += len(part) - self._seen.mark(part)
         bounds = np.searchsorted(self._chosen.doc_ids, [doc_ids.start, doc_ids.stop])
         return int(np.diff(bounds)[0])
 

@@ -182,11 +182,8 @@ def repeats_of(snapshot: Snapshot, adds: list[Add], *, level: float, since: int 
     since : int, optional
         Only pairs with a document of this batch or a later one.
     """
-    add_of_batch = np.zeros(1 + max((max(add.batches) for add in adds), default=0), dtype=np.int64)
-    is_new = np.zeros(len(adds), dtype=bool)
-    for number, add in enumerate(adds):
-        add_of_batch[list(add.batches)] = number
-        is_new[number] = since is None or add.batches[-1] >= since
+    is_new = [since is None or add.batches[-1] >= since for add in adds]
+    add_of_batch = {batch: number for number, add in enumerate(adds) for batch in add.batches}
     counts = _DocumentCounts.of(snapshot, add_of_batch)
     pairs: Counter[tuple[int, int]] = Counter()
     copies = counts.copies()
@@ -215,10 +212,13 @@ class _DocumentCounts:
     counts: Ids
 
     @classmethod
-    def of(cls, snapshot: Snapshot, add_of_batch: Ids) -> _DocumentCounts:
-        rows = snapshot.edges.documents_in_clusters()
+    def of(cls, snapshot: Snapshot, add_of_batch: dict[int, int]) -> _DocumentCounts:
+        rows = (
+            (signature_id, add_of_batch[batch_id], count)
+            for signature_id, batch_id, count in snapshot.edges.documents_in_clusters()
+        )
         flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
-        return cls(flat[0::3], add_of_batch[flat[1::3]], flat[2::3])
+        return cls(flat[0::3], flat[1::3], flat[2::3])
 
     def copies(self) -> Counter[tuple[int, int]]:
         """Return the pairs of documents that share a signature, by (later, earlier) add."""

@@ -232,6 +232,24 @@ def test_a_batch_that_cannot_be_is_not_worked_out(path: Path, number: int) -> No
         assert index.check() == [] and index.show("f001-1")
 
 
+@pytest.mark.sqlite("pages of its file")
+def test_the_number_of_a_batch_says_nothing_of_others(path: Path) -> None:
+    """A stranger's is as great as can be; millions before it would not be there."""
+    with raw(path) as execute:
+        execute("PRAGMA foreign_keys=OFF")
+        row = list(execute("SELECT * FROM batch WHERE batch_id = 1").fetchone())
+        row[0], row[-1] = 9_999_999, row_checksum([9_999_999, *row[1:-1]])
+        execute(f"INSERT INTO batch VALUES ({', '.join('?' * len(row))})", row)
+        execute("UPDATE batch SET n_rejected = 7 WHERE batch_id = 1")
+    result = Index.repair(path)
+    assert result.batches == [1] and result.lost == []
+    with Index.open(path) as index:
+        assert index.check() == []
+        assert {1, 9_999_999} <= {batch.batch_id for batch in index.batches()}
+        index.add([("more", "some words of another document")])
+        assert index.check() == []
+
+
 def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.lshdb"
     documents = family_corpus(3, families=60)

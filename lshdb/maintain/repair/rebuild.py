@@ -49,7 +49,7 @@ __all__ = [
 
 _BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
 _MOST_BATCHES = 10**7
-"""An add a minute comes to it in 19 years. All batches up to the last one are worked out."""
+"""An add a minute comes to it in 19 years. A greater number is none that lshdb wrote."""
 
 
 @dataclass(slots=True)
@@ -94,10 +94,14 @@ class History:
             usage.seen_at = min(usage.seen_at, seen_at)
 
     def rows(self, unicode_version: str) -> Iterator[tuple[Any, ...]]:
-        """Yield all batches from the first to the last known one, without gaps."""
-        last = max([*self._rows, *self._usage], default=0)
+        """Yield the known batches in order: those with a row, and those of a document or an add.
+
+        A number says nothing of those before it: it can be a stranger's.
+        """
+        add_id = _BATCH_COLUMNS.index("add_id")
+        adds = (row[add_id] for row in self._rows.values())
         started_at = ""
-        for batch_id in range(1, last + 1):
+        for batch_id in sorted({*self._rows, *self._usage, *filter(_may_be_batch, adds)}):
             row = self._rows.get(batch_id)
             if row is None:
                 row = self._worked_out(batch_id, started_at, unicode_version)
@@ -198,6 +202,8 @@ class Rebuild:
         self.documents = 0
         self._sound = sound_rows(snapshot.session, self._file)
         self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
+        self._new_ids_past: dict[int, int] = {}
+        """Of signatures past the end of the file, which are as many as documents name."""
         self._keys: dict[int, str] = {}
         """Keys by doc_id, from the index of keys, for documents whose row is not proved."""
         self._last_doc_id = self._n_surveyed = 0
@@ -360,9 +366,10 @@ class Rebuild:
     def _new_id(self, document: StoredDocument) -> int | None:
         """Return a document's signature id in the new index; None if it is not there yet."""
         old = document.signature_id
-        if old is None or old >= len(self._new_ids) or self._new_ids[old] < 0:
-            return None
-        return int(self._new_ids[old])
+        if old is None or not 0 <= old < len(self._new_ids):
+            return self._new_ids_past.get(old) if old is not None else None
+        new = int(self._new_ids[old])
+        return new if new >= 0 else None
 
     def _with_signatures(
         self,
@@ -378,7 +385,7 @@ class Rebuild:
         for document in documents:
             if document.signature_id is not None and self._new_id(document) is None:
                 firsts.setdefault(document.signature_id, document)
-        sound = [old for old in firsts if old < len(self._sound) and self._sound[old]]
+        sound = [old for old in firsts if 0 <= old < len(self._sound) and self._sound[old]]
         damaged = firsts.keys() - set(sound)
         rows = self.evidence.signatures(
             [document for old, document in firsts.items() if old in damaged], texts
@@ -407,11 +414,11 @@ class Rebuild:
         if not olds:
             return
         first = transaction.snapshot.n_signatures
-        ids = np.arange(first, first + len(olds), dtype=np.int64)
-        more = max(olds) + 1 - len(self._new_ids)  # if the file was cut
-        if more > 0:
-            self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
-        self._new_ids[olds] = ids
+        for new, old in enumerate(olds, start=first):
+            if 0 <= old < len(self._new_ids):
+                self._new_ids[old] = new
+            else:  # the file was cut, or the number is none that lshdb wrote
+                self._new_ids_past[old] = new
         stacked = np.stack([rows[old] for old in olds]).astype(np.uint16)
         parts = [stacked]
         if self._params.keeps_vectors:
