@@ -12,7 +12,6 @@ all over, takes 44. :class:`Ranked` keeps all and gives the highest numbers firs
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from operator import itemgetter
 from typing import ClassVar, Generic, Self, TypeVar
 
 from lshdb.errors import DatabaseError, InputError
+from lshdb.files.temporary_folder import TemporaryFolder
 
 __all__ = ["Ranked", "Scratch", "Sums"]
 
@@ -158,24 +158,22 @@ class Sums(_SortedRows[int]):
 
 
 def _open(create: str) -> sqlite3.Connection:
-    handle, path = tempfile.mkstemp(prefix="lshdb-", suffix=".db")
-    connection = None
-    try:
-        os.close(handle)
+    with TemporaryFolder() as folder:  # an open file needs no name
         # Rows may be read by another thread than put them in; never by two at once.
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode=OFF")
-        connection.execute("PRAGMA synchronous=OFF")
-        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-        connection.execute(create)
-        connection.execute("BEGIN")  # never committed: a row is not a write to the disk of its own
-    except BaseException:
-        if connection is not None:
+        connection = sqlite3.connect(
+            folder.path / "rows.db", isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode=OFF")
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+            connection.execute(create)
+            # Never committed: a row is not a write to the disk of its own.
+            connection.execute("BEGIN")
+        except BaseException:
             connection.close()
-        raise
-    finally:
-        os.unlink(path)
+            raise
     return connection
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 from lshdb.errors import LshdbError
 from lshdb.files.process import Process
+from lshdb.files.temporary_folder import TemporaryFolder
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.orders.frozen import OrderFolder
@@ -30,17 +30,17 @@ class TransientStore:
 
     def __init__(self, params: IndexParams) -> None:
         self.params = params
-        folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
-        self.path = Path(folder.name)
+        self._folder = TemporaryFolder()
+        self.path = self._folder.path
         layouts = row_layouts(params)
         self.generation = Generation(self.path, FIRST_NAME, layouts, is_durable=False)
         self.generation.create()
         self.orders = OrderFolder(self.path, BandOrders(params.cut))
         self.documents = DocumentColumns(self.path)
+        weakref.finalize(self, self.documents.close)
         self.process = Process()
         self.state: TransientState | None = None
         self.is_closed = self.is_filled = False
-        self._remove = weakref.finalize(self, _remove, folder, self.documents)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[TransientState]:
@@ -72,9 +72,5 @@ class TransientStore:
     def close(self) -> None:
         """Remove all of it."""
         self.is_closed = True
-        self._remove()
-
-
-def _remove(folder: tempfile.TemporaryDirectory[str], documents: DocumentColumns) -> None:
-    documents.close()
-    folder.cleanup()
+        self.documents.close()
+        self._folder.close()

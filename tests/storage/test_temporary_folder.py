@@ -1,0 +1,54 @@
+"""A folder in TMPDIR is gone wherever Ctrl-C comes, and however its process goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from lshdb.files import temporary_folder
+from lshdb.files.temporary_folder import TemporaryFolder
+from tests.interrupts import every_interrupt
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_it_is_gone_wherever_an_interrupt_comes(
+    is_closed: bool, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # it came in a finalizer
+    n_left = 0
+    folder: TemporaryFolder | None = None
+    for interrupt in every_interrupt():
+        with interrupt:
+            folder = TemporaryFolder()
+            (folder.path / "rows").touch()
+            if is_closed:
+                folder.close()
+            folder = None
+        folder = None  # if the interrupt came before
+        n_left += os.listdir(scratch) != []
+        TemporaryFolder().close()
+        assert os.listdir(scratch) == [] and temporary_folder._MADE == {}
+    assert interrupt.place > 50
+    assert n_left <= 3, "only an interrupt in a finalizer may leave it for a while"
+
+
+def test_a_fork_leaves_it_to_its_parent(scratch: Path) -> None:
+    with TemporaryFolder() as folder:
+        child = os.fork()
+        if not child:
+            folder.close()
+            temporary_folder._remove_all()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.listdir(scratch) == [folder.path.name]
+    assert os.listdir(scratch) == []
