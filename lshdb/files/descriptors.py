@@ -141,8 +141,9 @@ def sync_file(descriptor: int, *, data_only: bool = False) -> None:
 
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        sync_file(descriptor)
-    finally:
-        os.close(descriptor)
+    owner = _Owner()
+    open_prepared(path, os.O_RDONLY | os.O_DIRECTORY, 0, sync_file, owner=owner)
+
+
+class _Owner:
+    __slots__ = ("__weakref__",)

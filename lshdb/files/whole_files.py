@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import gzip
 import io
 import os
@@ -25,8 +24,9 @@ from typing import IO, Any
 
 from lshdb.arguments import printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
+from lshdb.files.aside import AsideFile
 from lshdb.files.descriptors import sync_directory, sync_file
-from lshdb.files.own_files import UnfitFileError, open_file, refuse_unfit
+from lshdb.files.own_files import UnfitFileError, refuse_unfit
 from lshdb.files.rights import take_rights
 
 __all__ = [
@@ -122,24 +122,27 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     check_target(path, overwrite=overwrite)
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    aside = os.path.join(folder, f".{name}.lshdb-part")
-    with _named(path, aside):
-        descriptor = _open_alone(aside, path)
+    aside = AsideFile(os.path.join(folder, f".{name}.lshdb-part"))
     try:
+        with _named(path, aside.path):
+            if not aside.take():
+                raise LshdbError(
+                    f"{printable(path)}: another process is writing this file",
+                    hint="wait for it, or name another output",
+                )
         with (
-            io.BufferedWriter(_Output(descriptor, path), _BUFFER_BYTES) as file,
+            io.BufferedWriter(_Output(aside.descriptor, path), _BUFFER_BYTES) as file,
             _packed(file, compression) as packed,
         ):
             yield packed
-        with _named(path, aside):
-            sync_file(descriptor)
-            _move(aside, target, path, overwrite=overwrite)
+        with _named(path, aside.path):
+            sync_file(aside.descriptor)
+            _move(aside.path, target, path, overwrite=overwrite)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
+        aside.remove()
         raise
     finally:
-        os.close(descriptor)
+        del aside
     sync_directory(Path(folder))
 
 
@@ -179,28 +182,6 @@ class _Output(io.FileIO):
         except OSError as error:
             error.filename = self._path
             raise
-
-
-def _open_alone(aside: str, path: str) -> int:
-    """Open and empty the file aside, with a lock that ends with the process."""
-    while True:
-        descriptor = open_file(aside, os.O_RDWR | os.O_CREAT)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LshdbError(
-                    f"{printable(path)}: another process is writing this file",
-                    hint="wait for it, or name another output",
-                ) from None
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(aside, follow_symlinks=False)):
-                    os.ftruncate(descriptor, 0)
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # it was renamed or removed before it was locked
 
 
 def _packed(file: IO[bytes], compression: str) -> Any:

@@ -9,10 +9,8 @@ made. After an error or an interrupt nothing is left.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import IO
 
 from lshdb.arguments import check_folder_name, printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
+from lshdb.files.aside import AsideFolder
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.whole_files import check_target, require_folder_of, whole_file
 
@@ -131,62 +130,38 @@ def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
         Another process is writing it, or something appeared there meanwhile.
     """
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.lshdb-part")
-    descriptor = _open_alone(aside, path)
+    folder = AsideFolder(str(target.with_name(f".{target.name}.lshdb-part")), _PAGES)
+    old = AsideFolder(str(target.with_name(f".{target.name}.lshdb-old")), _PAGES)
     try:
+        if not folder.take():
+            raise LshdbError(
+                f"{printable(path)}: another process is writing this report",
+                hint="wait for it, or name another output",
+            )
+        aside = Path(folder.path)
+        if not folder.clear():
+            raise LshdbError(
+                f"{printable(str(aside))} is in the way of the report",
+                hint="look what is in it and remove it, or name another output",
+            )
         yield aside
         sync_directory(aside)
+        old.remove()  # of a process that was killed
         if target.exists():
             _check_folder(str(target), overwrite=overwrite)
-            _replace(aside, target)
-        else:
-            aside.rename(target)
+            target.rename(old.path)
+        aside.rename(target)
+        old.remove()
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        if target.exists():
+            old.remove()
+        elif os.path.exists(old.path):
+            os.rename(old.path, target)
+        folder.remove()
         raise
     finally:
-        os.close(descriptor)
+        del folder, old
     sync_directory(target.parent)
-
-
-def _open_alone(aside: Path, path: str) -> int:
-    """Make and empty the temporary folder, and lock it for the life of the process."""
-    with contextlib.suppress(FileExistsError):
-        aside.mkdir()
-    descriptor = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_same = os.path.samestat(os.fstat(descriptor), os.lstat(aside))
-        if is_same and all(map(_PAGES.fullmatch, os.listdir(aside))):
-            for name in os.listdir(aside):  # what a killed process left
-                (aside / name).unlink()
-            return descriptor
-        raise LshdbError(
-            f"{printable(str(aside))} is in the way of the report",
-            hint="look what is in it and remove it, or name another output",
-        )
-    except BlockingIOError:
-        os.close(descriptor)
-        raise LshdbError(
-            f"{printable(path)}: another process is writing this report",
-            hint="wait for it, or name another output",
-        ) from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _replace(aside: Path, target: Path) -> None:
-    """Replace the old folder by the new one, and remove the old one."""
-    old = target.with_name(f".{target.name}.lshdb-old")
-    shutil.rmtree(old, ignore_errors=True)  # of a process that was killed
-    target.rename(old)
-    try:
-        aside.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_page(folder: Path, name: str, parts: Iterable[bytes]) -> int:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lshdb.files import whole_files
+from lshdb.files.aside import AsideFile
 from tests.cli.conftest import MEASURED, MODULE, Run
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -144,7 +144,12 @@ def test_a_full_disk_is_said_of_the_file_that_was_to_be(
     pq.write_table(pa.Table.from_pylist(rows), path)
     if path.suffix == ".jsonl":
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    monkeypatch.setattr(whole_files, "_open_alone", lambda *_: os.open("/dev/full", os.O_RDWR))
+
+    def take(aside: AsideFile) -> bool:
+        aside.descriptor = os.open("/dev/full", os.O_RDWR)
+        return True
+
+    monkeypatch.setattr(AsideFile, "take", take)
     said = run("dedup", path, "--output", tmp_path / name, code=1).stderr.splitlines()
     assert said[-2:] == [
         f"error: {tmp_path / name}: No space left on device",
