@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import copy
 import gc
+import inspect
+import json
 import multiprocessing
 import os
 import pickle
@@ -14,7 +17,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +28,8 @@ from typing import Any
 import pytest
 
 import lshdb
-from lshdb import Index, LshdbError
+from lshdb import Document, Index, LshdbError, TransientIndex
+from lshdb.files.temporary_folder import TemporaryFolder
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.row_file import RowFile
 from tests.children.databases import child_path
@@ -42,8 +47,17 @@ def index(make_index: Make) -> Index:
     index = make_index(k=2, threshold=0.5)
     index.add(CORPUS, night="monday")
     index.advance("c", 1)
-    index.add([(CORPUS[0][0], TEXT + " more"), ("copy", CORPUS[1][1])])
+    copy = Document("copy", CORPUS[1][1], fields={"topic": "news"})
+    index.add([(CORPUS[0][0], TEXT + " more"), copy])
     list(index.clusters())
+    return index
+
+
+@pytest.fixture
+def windows(make_index: Make) -> Index:
+    """An index that answers what recurs where."""
+    index = make_index("windows.lshdb", k=2, passages=(20, 10))
+    index.add(CORPUS)
     return index
 
 
@@ -54,11 +68,16 @@ def questions(index: Index) -> dict[str, Callable[[], Any]]:
         "query": lambda: index.query(TEXT),
         "query_many": lambda: list(index.query_many([TEXT, "words"])),
         "explain": lambda: index.explain(key, other),
+        "explain_page": lambda: index.explain_page(key, other),
         "diff": lambda: index.diff(key, other),
         "similarity": lambda: index.similarity(key, other),
+        "refusal": lambda: index.refusal(TEXT),
+        "count_shingles": lambda: index.count_shingles(TEXT),
         "show": lambda: index.show(key),
         "texts": lambda: index.texts([key]),
         "fields": lambda: index.fields([key]),
+        "field_names": index.field_names,
+        "vote": lambda: index.vote(index.query(TEXT), "topic"),
         "pairs": lambda: list(index.pairs()),
         "pairs since": lambda: list(index.pairs(since="last")),
         "join": lambda: list(index.join(index)),
@@ -66,8 +85,10 @@ def questions(index: Index) -> dict[str, Callable[[], Any]]:
         "clusters": lambda: list(index.clusters()),
         "dedup": lambda: list(index.dedup()),
         "neighbors": lambda: list(index.neighbors()),
+        "edge_state": index.edge_state,
         "loss": index.loss,
         "recall": lambda: index.recall(sample=5),
+        "advise": lambda: index.advise(labels=[(key, other, False)]),
         "batches": index.batches,
         "stats": index.stats,
         "buckets": index.buckets,
@@ -77,12 +98,49 @@ def questions(index: Index) -> dict[str, Callable[[], Any]]:
     }
 
 
-def changes(index: Index) -> dict[str, Callable[[], Any]]:
-    """Each public method that changes an index."""
+def questions_of_windows(index: Index) -> dict[str, Callable[[], Any]]:
+    """The public methods that ask where passages recur."""
+    key, other = CORPUS[0][0], CORPUS[1][0]
+    return {
+        "passages": lambda: list(index.passages(with_text=True)),
+        "query_passages": lambda: index.query_passages(TEXT),
+        "explain_passages": lambda: index.explain_passages(key, other),
+    }
+
+
+def questions_of_files(index: Index, folder: Path) -> dict[str, Callable[[], Any]]:
+    """Each public method and function that reads files or rows, and what opens an index."""
+    texts, links, labels = (folder / name for name in ("a.jsonl", "links.tsv", "labels.tsv"))
+    with open(texts, "w") as file:
+        file.writelines(json.dumps({"id": key, "text": text}) + "\n" for key, text in CORPUS)
+    links.write_text("".join(f"{key}\t{other}\n" for key, _ in CORPUS for other, _ in CORPUS[:9]))
+    labels.write_text(f"{CORPUS[0][0]}\t{CORPUS[1][0]}\tno\n")
+    rows = [text for _, text in CORPUS]
+    return {
+        "filter": lambda: list(index.filter(texts)),
+        "contract": lambda: list(index.contract(links)),
+        "open": lambda: Index.open(index.path).close(),
+        "refresh": index.refresh,
+        "has_signatures": lambda: index.has_signatures,
+        "signatures": lambda: index.signatures[0],
+        "lshdb.advise": lambda: lshdb.advise(CORPUS),
+        "lshdb.clusters": lambda: list(lshdb.clusters(rows)),
+        "lshdb.deduplicate": lambda: lshdb.deduplicate(rows),
+        "lshdb.pairs": lambda: list(lshdb.pairs(rows)),
+        "lshdb.read_documents": lambda: list(lshdb.read_documents([texts])),
+        "lshdb.read_labels": lambda: lshdb.read_labels(labels),
+    }
+
+
+def changes(index: Index, other: Index) -> dict[str, Callable[[], Any]]:
+    """Each public method that changes an index; ``other`` is merged into it."""
     return {
         "add": lambda: index.add([(f"n{number}", text) for number, (_, text) in enumerate(CORPUS)]),
         "remove": lambda: index.remove([key for key in ("n1", "n2") if key in index]),
         "advance": lambda: index.advance("c", 1),
+        "remove_cursor": lambda: index.remove_cursor("c"),
+        "merge": lambda: index.merge(other),
+        "upgrade": lambda: Index.upgrade(index.path),
         "update_clusters": index.update_clusters,
         "compact": index.compact,
         "reband": lambda: Index.reband(index.path, threshold=0.5),
@@ -102,12 +160,22 @@ def new_ones(index: Index, path: Path) -> dict[str, Callable[[], Any]]:
         "report": lambda: index.report(path),
         "from_export": lambda: Index.from_export(path.with_name("export"), path).close(),
         "first add": lambda: _make(path),
+        "dedup_files": lambda: index.dedup_files(
+            [path.with_name("a.jsonl")], path.with_suffix(".jsonl")
+        ),
+        "dedup_files without an index": lambda: _clean(path),
     }
 
 
 def _make(path: Path) -> None:
     with Index.create(path, threshold=0.5, deferred=True) as index:
         index.add(CORPUS)
+
+
+def _clean(path: Path) -> None:
+    with TransientIndex.create(k=2, threshold=0.5) as index:
+        index.add(CORPUS)
+        index.dedup_files([path.with_name("a.jsonl")], path.with_suffix(".jsonl"))
 
 
 def clear_whole(path: Path) -> None:
@@ -122,6 +190,12 @@ def clear_whole(path: Path) -> None:
     elif path.exists():
         assert path.read_text().rstrip().endswith("</html>")
         path.unlink()
+    clean = path.with_suffix(".jsonl")
+    if clean.exists():
+        # The last record is similar to none, and kept.
+        (*_, last) = clean.read_text().splitlines()
+        assert json.loads(last) == {"id": CORPUS[-1][0], "text": CORPUS[-1][1]}
+        clean.unlink()
 
 
 def same(first: Any, second: Any) -> bool:
@@ -173,13 +247,13 @@ def nothing_is_left() -> Iterator[None]:
     before = sys.unraisablehook
     sys.unraisablehook = unseen.append
     gc.collect()
-    n_files, n_threads = len(os.listdir("/dev/fd")), threading.active_count()
+    n_files, n_threads = len(os.listdir("/dev/fd")), _thread._count()
     try:
         yield
         gc.collect()
         assert unseen == []
         assert len(os.listdir("/dev/fd")) <= n_files
-        assert threading.active_count() <= n_threads
+        wait_for_threads(n_threads)
     finally:
         sys.unraisablehook = before
 
@@ -257,24 +331,70 @@ def open_without(index: Index) -> list[str]:
     return sorted(names)
 
 
+def every_method(index: Index, windows: Index, other: Index) -> dict[str, Callable[[], Any]]:
+    return {
+        **questions(index),
+        **questions_of_windows(windows),
+        **questions_of_files(index, index.path.parent),
+        **changes(index, other),
+        **new_ones(index, index.path.with_name("made")),
+    }
+
+
+WITHOUT_STATE = {
+    *("aims", "candidate_probability", "choose_bands", "estimate", "kernel_name", "progress"),
+    *("published_stop_words", "s_curve", "path"),
+}
+"""Names of what opens nothing; the rest is interrupted below."""
+
+
+def test_every_public_name_is_interrupted(index: Index) -> None:
+    called = {name.removeprefix("lshdb.") for name in every_method(index, index, index)}
+    functions = [name for name in lshdb.__all__ if inspect.isfunction(getattr(lshdb, name))]
+    methods = [name for name in dir(Index) if not name.startswith("_")]
+    assert {*functions, *methods} - WITHOUT_STATE - called == {"close"}
+
+
+def wait_for_threads(n_threads: int) -> None:
+    """Wait until there are no more than so many; a thread that was told to end takes a moment."""
+    latest = time.monotonic() + SECONDS
+    while _thread._count() > n_threads:
+        assert time.monotonic() < latest, f"{_thread._count()} threads instead of {n_threads}"
+        time.sleep(0.01)
+
+
 # An import that is interrupted leaves its file to Python.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_ctrl_c_at_random_moments_of_every_method(index: Index, is_long: bool) -> None:
-    """It loses few descriptors, and what Python cannot raise is the interrupt alone."""
+def test_ctrl_c_at_random_moments_of_every_method(
+    index: Index, windows: Index, make_index: Make, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses few descriptors, no thread and no temporary file; no index is worse for it.
+
+    What Python cannot raise is the interrupt alone.
+    """
     alarm, rng, unseen = Alarm(), random.Random(5), Unseen()
-    path = index.path.with_name("made")
+    path, scratch = index.path.with_name("made"), index.path.with_name("scratch")
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    other = make_index("other.lshdb", k=2, threshold=0.5)
+    other.add([(f"n{number}", text) for number, (_, text) in enumerate(CORPUS[:9])])
     before = signal.signal(signal.SIGALRM, alarm.ring), sys.unraisablehook
     sys.unraisablehook = unseen
     n_interrupted = 0
     try:
         asked = {name: repr(ask()) for name, ask in questions(index).items()}
         stable = [name for name in asked if name not in ("stats", "check", "loss", "recall")]
-        before_all = open_without(index)
-        index = Index.open(index.path)
         index.export(path.with_name("export"))
-        both = {**questions(index), **changes(index), **new_ones(index, path)}
+        for name, ask in every_method(index, windows, other).items():
+            if name not in new_ones(index, path):
+                ask()  # what is imported, and stays open, is there
+        index.remove([key for key in index if key.startswith("n")])
+        before_all = open_without(index)
+        n_threads = _thread._count()
+        index = Index.open(index.path)
+        both = every_method(index, windows, other)
         seconds = dict.fromkeys(both, 0.02)
-        for turn in range(2000 if is_long else 40):
+        for turn in range(4000 if is_long else 60):
             name = rng.choice([*both])
             try:
                 alarm.is_set = True
@@ -288,20 +408,26 @@ def test_ctrl_c_at_random_moments_of_every_method(index: Index, is_long: bool) -
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             clear_whole(path)
-            if name in changes(index):
+            if os.listdir(scratch):
+                gc.collect()
+                TemporaryFolder().close()  # removes what an interrupted finalizer has left
+            assert os.listdir(scratch) == [], name
+            if name in changes(index, other):
                 index.remove([key for key in index if key.startswith("n")])
             if turn % 20 == 19:
                 assert index.check() == [], name
                 question = rng.choice([one for one in stable if one not in ("batches", "cursors")])
-                assert questions(index)[question]() is not None
+                questions(index)[question]()
                 with Index.open(index.path) as own:
                     assert own.check() == []
+                assert questions_of_windows(windows)["passages"]() != []
             if turn % 200 == 39:
                 # Python's own finalizers may be interrupted, too: one in many is lost.
                 left = open_without(index)
                 assert len(left) <= len(before_all) + 16 + n_interrupted // 20, left
+                wait_for_threads(n_threads)
                 index = Index.open(index.path)
-                both = {**questions(index), **changes(index), **new_ones(index, path)}
+                both = every_method(index, windows, other)
     finally:
         signal.signal(signal.SIGALRM, before[0])
         sys.unraisablehook = before[1]
