@@ -68,7 +68,7 @@ class DocumentGraph:
             Whether all pairs are needed, or only enough for the components.
         """
         pairs = stages.edges if are_all else stages.candidates
-        n = stages.n_candidates
+        n: int | None = stages.n_candidates
         if stages.shared.counts.repeated:
             n = None
             # Leave out signatures that only rejected rows have; candidates have short ids.

@@ -274,7 +274,6 @@ class Answers:
             verified. A client of Connect does not know these.
         """
         stages, bands = self._stages, self._stages.recipe.params.bands
-        n_candidates = stages.n_candidates
         session = stages.df.sparkSession
         with named_job(session, "counting") as counts:
             columns = sf.count("*"), sf.count("signature_id")
@@ -283,7 +282,7 @@ class Answers:
             counts |= {
                 "rows": n_rows, "documents": n_rows - n_rejected, "rejected": n_rejected,
                 "postings": n_signed * bands,
-                "candidates": stages.candidates.count() if n_candidates is None else n_candidates,
+                "candidates": stages.n_candidates,
                 "verified": stages.edges.count(),
             }  # fmt: skip
             n_bytes = shuffled_bytes(stages.edges)

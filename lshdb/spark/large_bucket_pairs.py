@@ -108,7 +108,7 @@ class LargeBucketPairs:
             sf.least("left", "right").alias("left"), sf.greatest("left", "right").alias("right")
         )
         new_pairs = cut(pairs.join(edges, ["left", "right"], "anti"))
-        new_edges = cut(verified(new_pairs, self.by))
+        new_edges = cut(verified(new_pairs, self.by, n=new_pairs.count()))
         return new_edges, leaders is not None and self._are_all(inside)
 
     def _are_all(self, inside: DataFrame) -> bool:

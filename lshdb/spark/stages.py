@@ -21,6 +21,7 @@ from lshdb.spark.candidate_pairs import candidates
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.document_rows import documents, rejections
 from lshdb.spark.large_bucket_pairs import LargeBucketPairs
+from lshdb.spark.named_jobs import counted_rows
 from lshdb.spark.pairing import SharedBuckets, bucket_limit, bucket_pairs, ends_of, key_bucket
 from lshdb.spark.session import use_this_python
 from lshdb.spark.signing import Recipe, refuse_passages, signed
@@ -113,11 +114,13 @@ class Stages:
         """The comparison of candidate pairs."""
         return Comparison(self._accepted, self.recipe, self.method, self.recipe.params.level)
 
-    @property
-    def n_candidates(self) -> int | None:
-        """The number of candidate pairs; None if it is unknown."""
+    @functools.cached_property
+    def n_candidates(self) -> int:
+        """The number of candidate pairs; those of large buckets are computed for it."""
         counts = self.shared.counts
-        return None if counts.large else counts.pairs
+        return (
+            counted_rows(self.candidates, "pairing", "candidates") if counts.large else counts.pairs
+        )
 
     @functools.cached_property
     def candidates(self) -> DataFrame:
