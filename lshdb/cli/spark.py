@@ -452,15 +452,19 @@ def _give(
     """Print an answer, or have it written to a folder."""
     import lshdb.spark as on_spark
 
+    columns = COLUMNS[question]
+    names = [column.name for column in columns]
     if folder is not None:
+        told_names = [
+            "distance" if name == "similarity" and params.kind.is_distance else name
+            for name in names
+        ]
         with working("Spark", on_spark.running):
-            n = on_spark.write_answer(answer, folder, output_format)
+            n = on_spark.write_answer(answer.select(*told_names), folder, output_format)
         note(f"{counted(n, 'row')} in {folder}")
         return
     with working("Spark", on_spark.running):
         answer = on_spark.printable(answer)
-    columns = COLUMNS[question]
-    names = [column.name for column in columns]
     if question == "clusters":
         answer = answer.orderBy(answer["size"].desc(), "cluster", "key")
     elif question == "query":

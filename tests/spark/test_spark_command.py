@@ -261,6 +261,20 @@ def test_executors_write_answers_to_folders(
     assert "one process prints 0 at most" in refused.stderr and not refused.stdout
 
 
+def test_a_folder_has_the_distances_that_are_printed(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    vectors = [[n // 2 + 0.25 * (n % 2), 1.0, 0.5] for n in range(6)]
+    file.write_text(
+        "".join(json.dumps({"id": f"v{n}", "text": one}) + "\n" for n, one in enumerate(vectors))
+    )
+    for question in ("pairs", "dedup"):
+        asked = ("spark", question, str(file), "--metric", "l2", "--dim", "3", "--threshold", "0.5")
+        printed = run(*asked, "--format", "csv").stdout.splitlines()
+        run(*asked, "--format", "csv", "-o", str(tmp_path / question))
+        assert set(lines_in(tmp_path / question)) == set(printed) != set()
+        assert "distance" in printed[0] and "similarity" not in printed[0]
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_folder_has_all_rows_or_no_success(spark: Any, tmp_path: Path, form: str) -> None:
     rows = [("a", None, 0.5), ('b "c",', "x", 1 / 128), ("d", None, None)]
