@@ -65,7 +65,11 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ),
         ("UPDATE band SET b2 = NULL WHERE signature_id = 3", "values that are no whole numbers"),
         ("UPDATE band SET b2 = 0.5 WHERE signature_id = 3", "table band, row"),
-        (f"UPDATE band SET b2 = {2**63 - 1} WHERE signature_id = 3", "table band, row"),
+        pytest.param(
+            f"UPDATE band SET b2 = {2**63 - 1} WHERE signature_id = 3",
+            "table band, row",
+            marks=pytest.mark.sqlite("Postgres lets no such number in"),
+        ),
         (
             "UPDATE band SET b2 = (SELECT b2 FROM band AS other "
             "WHERE other.signature_id = 7 - band.signature_id) WHERE signature_id IN (3, 4)",
