@@ -75,7 +75,7 @@ class IndexStats:
     edges, clusters, clustered_documents : int or None
         How many are stored; None if they were not counted.
     ordered_signatures : int
-        How many signatures frozen orders cover: look-ups need SQL for the others.
+        How many signatures frozen orders cover: who asks sorts the others first.
     signature_bytes, vector_bytes, order_bytes, database_bytes, log_bytes : int
         Files on disk: signatures, vectors, frozen orders, database, its write-ahead log.
     reclaimable_bytes : int

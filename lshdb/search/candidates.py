@@ -353,7 +353,7 @@ def _read_ahead(
     Where SQL answers, SQLite's threads obstruct each other at its allocator, so one worker stays
     behind to verify what is read.
     """
-    are_all_readers = workers > 1 and snapshot.postings.are_frozen
+    are_all_readers = workers > 1 and snapshot.postings.cover() is not None
     with snapshot.twins(workers if are_all_readers else workers - 1) as twins:
         readers = Lent(twins or [snapshot])
 

@@ -186,7 +186,7 @@ def _in_order(snapshot: Snapshot) -> Iterator[Buckets]:
 def _is_small_beside(small: Snapshot, large: Snapshot) -> bool:
     """Return whether looking up all buckets of one is faster than reading the other."""
     is_cheaper = small.n_signatures * _LOOKUP_COST < large.n_signatures
-    return is_cheaper and large.postings.are_frozen
+    return is_cheaper and large.postings.cover() is not None
 
 
 def _looked_up(small: Snapshot, large: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:

@@ -237,7 +237,8 @@ class TransientAdd:
         ids = self._new.of_contents(keys)
         store = self._store
         n_sorted = self._n_signatures - self._new.n // self._orders.n_orders
-        cover = store.orders.cover(_Rows(n_sorted, store.generation)) if n_sorted else None
+        rows = _Rows(n_sorted, store.generation)
+        cover = store.orders.cover(rows, sorts=False) if n_sorted else None
         if cover is not None:
             ids = np.concatenate(
                 [ids, cover.of_contents(keys), np.arange(cover.n_covered, n_sorted)]

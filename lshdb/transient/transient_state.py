@@ -126,7 +126,7 @@ class TransientState:
     @functools.cached_property
     def postings(self) -> Postings:
         """Which signature lies in which bucket."""
-        return Postings(None, self.n_signatures, cover=self._cover)
+        return Postings(None, self.n_signatures, cover=lambda sorts: self._cover)
 
     @functools.cached_property
     def _cover(self) -> Cover:

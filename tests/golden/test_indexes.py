@@ -432,7 +432,7 @@ def test_an_index_in_postgres(
     path = unpack_postgres(archive, tmp_path, metric, postgres_url, postgres_schema)
     brought_up_to_date(path, revision)
     with Index.open(path) as index, index._store.reading() as snapshot:
-        assert snapshot.postings.are_frozen, "its order files are not used"
+        assert snapshot.order_files(), "its order files are not used"
     if metric == "jaccard":
         check_texts(path)
     else:
@@ -453,7 +453,7 @@ def test_an_index_of_another_kind(revision: str, kind: str, tmp_path: Path) -> N
     with Index.open(path) as index:
         assert index.check() == []
         with index._store.reading() as snapshot:
-            assert snapshot.postings.are_frozen, "its order files are not used"
+            assert snapshot.order_files(), "its order files are not used"
         assert json.loads(json.dumps(make_index_kinds.answers(index, kind))) == expected
         assert index.fields(["family0/0"]) == {"family0/0": {"year": -44}}
         again = index.add(bodies)

@@ -160,7 +160,9 @@ def test_buckets_come_whole_once_and_in_order(
             monkeypatch.setattr(band_table, "_BLOCK_ROWS", postings)
             assert _buckets(index) == {key: sorted(ids) for key, ids in expected.items()}
         if not without_orders:
-            monkeypatch.setattr("lshdb.storage.orders.frozen.OrderFolder.cover", lambda *_: None)
+            monkeypatch.setattr(
+                "lshdb.storage.orders.frozen.OrderFolder.cover", lambda *_, **__: None
+            )
 
 
 def _buckets(index: Index) -> dict[int, list[int]]:

@@ -138,7 +138,7 @@ def test_orders_are_read_by_all_threads_and_sql_by_all_but_one(
     expected = pair_set(index, since=since, workers=1)
     assert len(expected) > 50
     assert pair_set(index, since=since, workers=3) == expected
-    monkeypatch.setattr("lshdb.storage.transactions.snapshot.Snapshot._cover", lambda _: None)
+    monkeypatch.setattr("lshdb.storage.transactions.snapshot.Snapshot._cover", lambda *_: None)
     assert pair_set(index, since=since, workers=3) == expected
     assert opened == [0, 3, 2]
 

@@ -14,7 +14,7 @@ import pytest
 
 from lshdb import DamageError, Index, LshdbError
 from lshdb.storage.bands import postings
-from lshdb.storage.orders import frozen
+from lshdb.storage.transactions.snapshot import Snapshot
 from tests.conftest import edited, family_corpus
 from tests.without_kernel import use_reference
 
@@ -72,21 +72,19 @@ def test_a_query_in_few_calls_answers_as_one_step_by_step(
 
 
 @pytest.mark.parametrize("gathered", [2**20, 5])
-@pytest.mark.parametrize("sorts", [2048, 0])
+@pytest.mark.parametrize("is_by_sql", [False, True])
 def test_queries_asked_together_are_answered_as_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathered: int, sorts: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathered: int, is_by_sql: bool
 ) -> None:
     """From frozen orders and by SQL, however many candidates are gathered at once."""
     monkeypatch.setattr(postings, "_GATHERED", gathered)
-    monkeypatch.setattr(frozen, "MOST_SORTED", sorts)
+    if is_by_sql:
+        monkeypatch.setattr(Snapshot, "_cover", lambda *_: None)
     corpus = family_corpus(5)
     asked: list[Any] = [body for _, body in corpus] + ["", corpus[0][1], {"of", "tokens"}, "one"]
     with Index.create(tmp_path / "a.lshdb", threshold=0.4) as index:
         index.add(corpus)
         index.remove([key for key, _ in corpus[::10]])
-        if not sorts:
-            for path in (tmp_path / "a.lshdb").glob("orders.*"):
-                path.unlink()
         for verify in ("none", "signature", "exact"):
             alone = [index.query(body, top=2, verify=verify) for body in asked]
             assert sum(map(len, alone)) > 50

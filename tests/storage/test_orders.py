@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -23,8 +24,9 @@ from hypothesis import strategies as st
 from lshdb import Index
 from lshdb.params.order_layout import CELL, OrderLayout
 from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.storage.bands.band_table import BandTable
 from lshdb.storage.bands.postings import Buckets, Postings
-from lshdb.storage.orders import comparing, freezing, frozen
+from lshdb.storage.orders import comparing, freezing, frozen, uncovered
 from lshdb.storage.orders.order_file import OrderFile, OrderName, order_names
 from lshdb.storage.transactions import writer as writing
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -78,7 +80,7 @@ def assert_same_postings(path: Path, *, covered: bool = True) -> None:
     """Every question to the orders has the answer that SQL gives."""
     with snapshot_of(path) as (snapshot, params):
         found, expected = snapshot.postings, by_sql(snapshot)
-        assert (found._cover is not None) == covered
+        assert (found.cover() is not None) == covered
         n, bands = snapshot.n_signatures, params.bands
         rng = np.random.default_rng(n)
         some = rng.integers(0, n, size=min(n, 40))
@@ -96,7 +98,7 @@ def assert_same_postings(path: Path, *, covered: bool = True) -> None:
             assert_equal(
                 found.shared(first, last, above=above), expected.shared(first, last, above=above)
             )
-        assert found._cover is not None or not covered  # none was given up
+        assert found.cover() is not None or not covered  # none was given up
         assert_contents(snapshot)
 
 
@@ -107,7 +109,7 @@ def assert_contents(snapshot: Snapshot) -> None:
     hashes = [bytes(row[0]) for row in rows] + [bytes(16)]
     keys = content_keys(hashes)
     found = snapshot.signatures_of_contents(set(hashes), keys)
-    snapshot.postings._cover = None
+    snapshot.postings._covers = {True: None, False: None}
     assert found == snapshot.signatures_of_contents(set(hashes), keys)
 
 
@@ -119,9 +121,9 @@ def names(path: Path) -> list[OrderName]:
 def small_steps() -> Iterator[None]:
     """Sort some rows at a time, so that small indexes are merged from parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(freezing, "_SORTED_BYTES", 20 * 17 * 50)
+        patch.setattr(uncovered, "_SORTED_BYTES", 20 * 17 * 50)
         patch.setattr(freezing, "_MERGED_BYTES", 40 * 64)
-        patch.setattr(freezing, "_READ_BYTES", 512 * 16)
+        patch.setattr(uncovered, "_READ_BYTES", 512 * 16)
         yield
 
 
@@ -175,8 +177,8 @@ def test_rows_sorted_for_their_run_make_the_same_files(
         read.append(arguments[3] - arguments[2])
         return keys_of(*arguments)
 
-    keys_of = freezing._keys
-    monkeypatch.setattr(freezing, "_keys", counted)
+    keys_of = freezing.keys_between
+    monkeypatch.setattr(freezing, "keys_between", counted)
     found = []
     monkeypatch.setattr("secrets.randbits", lambda bits: 5)  # which sums are seeded with
     for most in (2**20, -1):
@@ -238,7 +240,7 @@ def live(path: Path, data: st.DataObject) -> None:
             with index._store.reading() as snapshot:
                 if not snapshot.n_signatures:
                     continue
-                covered = snapshot.postings._cover is not None
+                covered = snapshot.postings.cover() is not None
         assert_same_postings(path, covered=covered)
     with Index.open(path) as index:
         index.add([("last", "one more text that nothing else is like")])
@@ -333,29 +335,63 @@ def test_a_long_add_rewrites_a_row_once_a_level(
     assert_same_postings(path)
 
 
-def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", [2**20, 50, 1])
+@pytest.mark.parametrize("left", [0, 80])
+def test_rows_of_a_killed_writer_are_sorted_by_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, left: int
 ) -> None:
+    """In memory or in a temporary file, be the last of them or all, and SQL is not asked."""
     path = tmp_path / "x"
     rng = random.Random(6)
     with Index.create(path) as index:
-        index.add(texts(rng, 80))
+        index.add(texts(rng, left))
     monkeypatch.setattr("lshdb.storage.transactions.store.freeze_rows", lambda *given, **how: None)
-    with Index.open(path) as index:
-        index.add(texts(rng, 50, 80))
-    assert_same_postings_but_contents(path)
     monkeypatch.setattr(frozen, "MOST_SORTED", 3)
-    with snapshot_of(path) as (snapshot, _):
-        assert snapshot.postings._cover is None
-    monkeypatch.undo()
+    monkeypatch.setattr(uncovered, "_SORTED_BYTES", 20 * 17 * step)
     with Index.open(path) as index:
-        index.add(texts(rng, 1, 500))
+        index.add(texts(rng, 150, 80))
+    with snapshot_of(path) as (snapshot, _):
+        expected = by_sql(snapshot)
+        for name in ("of", "shared", "in_order"):
+            monkeypatch.setattr(BandTable, name, None)
+        assert snapshot.postings.cover(sorts=False) is None
+        cover = snapshot.postings.cover()
+        assert cover is not None and bool(cover.n_covered) == bool(left)
+        n_steps = -(-(snapshot.n_signatures - cover.n_covered) // step)
+        assert len(cover._places) == bool(left) + n_steps
+        buckets = joined(list(snapshot.postings.in_order()))
+        monkeypatch.undo()
+        assert_equal(buckets, joined(list(expected.in_order())))
+    assert_same_postings_but_contents(path)
+    with Index.open(path) as index:
+        assert index.add(texts(rng, 1, 500)).added == 1
+        assert index.check() == []
     assert_same_postings(path)
+
+
+def test_sql_answers_where_there_is_no_room_for_a_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(6), 80))
+        expected = list(index.pairs())
+    for name in names(path):
+        (path / str(name)).unlink()
+    monkeypatch.setattr(uncovered, "_SORTED_BYTES", 20 * 17 * 50)
+    monkeypatch.setattr(uncovered, "write_at", raise_full)
+    with Index.open(path) as index:
+        assert list(index.pairs()) == expected
+        assert "No space left" in index._store.orders.faults[0]
+
+
+def raise_full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def assert_same_postings_but_contents(path: Path) -> None:
     with snapshot_of(path) as (snapshot, _):
-        cover = snapshot.postings._cover
+        cover = snapshot.postings.cover()
         assert cover is not None and cover.n_covered < snapshot.n_signatures
     assert_same_postings(path)
 
@@ -373,7 +409,7 @@ def test_a_file_of_other_rows_is_not_used(tmp_path: Path) -> None:
     with Index.open(tmp_path / "a") as index:
         found = index._store.orders
         with index._store.reading() as snapshot:
-            assert snapshot.postings._cover is not None and not snapshot.postings._cover.n_covered
+            assert snapshot.postings.cover() is not None and not snapshot.postings.cover().n_covered
         assert "not of the rows" in found.faults[0]
         notes: list[str] = []
         assert index.check(on_note=notes.append) == []
@@ -425,7 +461,7 @@ def test_a_file_of_other_rows_and_of_a_commit_of_that_number_is_not_used(
     (tmp_path / "a" / str(there)).unlink()
     (tmp_path / "b" / str(other)).rename(tmp_path / "a" / str(other))
     with Index.open(tmp_path / "a") as index, index._store.reading() as snapshot:
-        cover = snapshot.postings._cover
+        cover = snapshot.postings.cover()
         assert cover is not None and cover.n_covered == 0
         assert "not of the rows that its name says" in index._store.orders.faults[0]
 
@@ -453,7 +489,7 @@ def test_what_is_no_order_is_not_read(tmp_path: Path, what: str) -> None:
     with Index.open(path) as index:
         assert index.query(texts(random.Random(8), 1)[0][1])
         with index._store.reading() as snapshot:
-            assert not snapshot.postings._cover.n_covered  # type: ignore[union-attr]
+            assert not snapshot.postings.cover().n_covered  # type: ignore[union-attr]
         index.add(texts(random.Random(9), 10, 100))
         assert (tmp_path / "kept").exists() or what not in ("link", "pipe", "directory")
     assert_same_postings(path)
@@ -499,7 +535,7 @@ def test_a_file_of_somebody_else_is_read_and_not_mapped(
             assert_equal(
                 postings.shared(0, (255 << 32) - 1), by_sql(snapshot).shared(0, (255 << 32) - 1)
             )
-            assert postings._cover is None
+            assert postings.cover() is None
         assert "ends too early" in index._store.orders.faults[-1]
 
 
@@ -563,7 +599,7 @@ def test_a_check_gives_each_order_back_before_it_reads_the_next(
 def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, read: int
 ) -> None:
-    for module in (freezing, comparing):  # 600: a row, or 50 entries, at a time
+    for module in (uncovered, comparing):  # 600: a row, or 50 entries, at a time
         monkeypatch.setattr(module, "_READ_BYTES", read)
     path = tmp_path / "x"
     with Index.create(path) as index:
@@ -653,7 +689,7 @@ def test_a_reader_of_an_earlier_state_sees_that_state(tmp_path: Path) -> None:
         with Index.open(path) as index:
             index.add(texts(rng, 100, 50))
         found = snapshot.postings
-        assert found._cover is not None and found._cover.n_covered == 0 < n  # made of later rows
+        assert found.cover() is not None and found.cover().n_covered == 0 < n  # made of later rows
         assert_equal(found.shared(0, 2**62, above=0), by_sql(snapshot).shared(0, 2**62, above=0))
         with Index.open(path) as index:
             index.remove([f"key{number}" for number in range(20)])
@@ -843,7 +879,7 @@ def test_an_order_of_another_history_is_not_believed(tmp_path: Path, orders: boo
             assert (hit.key, hit.similarity) == (key, 1.0)
         assert not index.query(prose("mine", 1)[0][1])
         with index._store.reading() as snapshot:
-            cover = snapshot.postings._cover
+            cover = snapshot.postings.cover()
             assert cover is not None
             assert cover.n_covered == (snapshot.n_signatures if orders else 0)
         assert any("another copy" in fault for fault in index._store.orders.faults)
@@ -990,5 +1026,5 @@ def test_exact_copies_are_shared_where_the_order_of_contents_is_scrambled(
         assert index.stats().signatures == n + 3
     assert_same_postings(path)
     with snapshot_of(path) as (snapshot, _):  # new rows were sorted with those of the damaged file
-        assert snapshot.postings._cover is not None
-        assert snapshot.postings._cover.n_covered == n + 3
+        assert snapshot.postings.cover() is not None
+        assert snapshot.postings.cover().n_covered == n + 3

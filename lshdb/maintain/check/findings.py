@@ -116,8 +116,8 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
         if n_covered + MOST_SORTED < snapshot.n_signatures:
             yield (
                 f"no frozen order covers the signatures from {n_covered} to "
-                f"{snapshot.n_signatures - 1}: answers are the same, and take longer; the next "
-                "add, or lshdb compact, makes it"
+                f"{snapshot.n_signatures - 1}: answers are the same, and each question sorts "
+                "them first; the next add, or lshdb compact, makes it"
             )
     foreign = sorted(path for path in store.directory.path.iterdir() if path.name not in own)
     if len(foreign) <= _FILES_NAMED:

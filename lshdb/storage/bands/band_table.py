@@ -64,6 +64,11 @@ class BandTable:
         self.n = bands
         self._columns = band_columns(bands)
 
+    @property
+    def has_indexes(self) -> bool:
+        """Whether each column has an index, so that a look-up takes no scan."""
+        return self._session.has_band_indexes
+
     def append(self, first: int, keys: Ids) -> None:
         """Insert the rows of new signatures.
 
@@ -148,7 +153,7 @@ class BandTable:
         }
         if not buckets:
             return np.empty((0, 2), dtype=np.int64)
-        look_up = self._by_indexes if self._session.has_band_indexes else self._by_scan
+        look_up = self._by_indexes if self.has_indexes else self._by_scan
         return look_up(buckets, keys)
 
     def _by_indexes(self, buckets: Mapping[int, list[int]], keys: Ids) -> Ids:

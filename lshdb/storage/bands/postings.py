@@ -1,8 +1,9 @@
 """Postings: which signatures lie in which buckets, in one state of an index.
 
-They are read from frozen orders (``storage/orders/``) where those cover the state, and else from
-the table ``band``, by ``GROUP BY`` a band (``band_table.py``). The answers are the same, line by
-line.
+They are read from frozen orders (``storage/orders/``); rows that no order covers are sorted first.
+Where the rows are not here, or orders fail, the table ``band`` answers, by ``GROUP BY`` a band
+(``band_table.py``), and so it does for look-ups in a table with indexes. The answers are the same,
+line by line.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ class Postings:
         Answers where orders do not; None for an index without SQL, whose orders answer or fail.
     n_signatures : int
         Postings may name signatures below this number.
-    cover : Cover, optional
-        The frozen orders of the state.
+    cover : callable, optional
+        Returns the frozen orders of the state, or None; ``sorts`` is whether to sort the rows that
+        none covers.
     on_failure : callable, optional
         Told of orders that failed, and why.
     """
@@ -80,18 +82,20 @@ class Postings:
         table: BandTable | None,
         n_signatures: int,
         *,
-        cover: Cover | None = None,
+        cover: Callable[[bool], Cover | None] = lambda sorts: None,
         on_failure: Callable[[Cover, Exception], None] | None = None,
     ) -> None:
         self._sql = table
         self._n_signatures = n_signatures
-        self._cover = cover
+        self._find_cover = cover
+        self._covers: dict[bool, Cover | None] = {}
         self._on_failure = on_failure
 
-    @property
-    def are_frozen(self) -> bool:
-        """Whether frozen orders answer, without SQL; one may still fail."""
-        return self._cover is not None
+    def cover(self, *, sorts: bool = True) -> Cover | None:
+        """Return the frozen orders, as :meth:`OrderFolder.cover` does; one may still fail."""
+        if sorts not in self._covers:
+            self._covers[sorts] = self._find_cover(sorts)
+        return self._covers[sorts]
 
     @property
     def _table(self) -> BandTable:
@@ -101,18 +105,22 @@ class Postings:
             )
         return self._sql
 
-    def _by_orders(self, ask: Callable[[Cover], _Result]) -> _Result | None:
+    def _by_orders(self, ask: Callable[[Cover], _Result], *, sorts: bool = True) -> _Result | None:
         """Ask the frozen orders; None where there are none, or they failed."""
-        cover = self._cover
+        cover = self.cover(sorts=sorts)
         if cover is None:
             return None
         try:
             return ask(cover)
         except (OSError, ValueError) as error:
-            self._cover = None
+            self._covers = {True: None, False: None}
             if self._on_failure is not None:
                 self._on_failure(cover, error)
             return None
+
+    @property
+    def _sorts_for_look_ups(self) -> bool:
+        return self._sql is None or not self._sql.has_indexes
 
     def of_contents(self, keys: NDArray[np.int64], *, below: int) -> NDArray[np.int64] | None:
         """Return signatures that may have one of some contents, in no order.
@@ -128,8 +136,8 @@ class Postings:
         below : int
             Signatures from this number on may be left out.
         """
-        cover = self._cover
-        hits = self._by_orders(lambda cover: cover.of_contents(keys))
+        cover = self.cover(sorts=False)
+        hits = self._by_orders(lambda cover: cover.of_contents(keys), sorts=False)
         if cover is None or hits is None:
             return None
         return np.append(hits, np.arange(cover.n_covered, below))
@@ -147,7 +155,7 @@ class Postings:
         DamageError
             A posting names a signature that does not exist.
         """
-        hits = self._by_orders(lambda cover: cover.find(keys))
+        hits = self._by_orders(lambda cover: cover.find(keys), sorts=self._sorts_for_look_ups)
         if hits is not None:
             return hits[1]
         return self._checked(self._table.of(keys))[:, 1]
@@ -199,7 +207,8 @@ class Postings:
         return self._of(keys, above=0)
 
     def _of(self, keys: NDArray[np.int64], *, above: int) -> Buckets:
-        buckets = self._by_orders(lambda cover: _found(cover, keys, above=above))
+        find = partial(_found, keys=keys, above=above)
+        buckets = self._by_orders(find, sorts=self._sorts_for_look_ups)
         if buckets is not None:
             return buckets
         buckets = grouped(self._checked(self._table.of(keys)))
@@ -212,7 +221,8 @@ class Postings:
         the largest bucket.
         """
         after: int | None = None
-        for first, last in () if self._cover is None else self._cover.ranges(_POSTINGS):
+        cover = self.cover()
+        for first, last in () if cover is None else cover.ranges(_POSTINGS):
             buckets = self._by_orders(partial(_grouped, first=first, last=last, above=0))
             if buckets is None:
                 break
@@ -220,7 +230,7 @@ class Postings:
             if len(buckets.keys):
                 yield buckets
         else:
-            if self._cover is not None:
+            if cover is not None:
                 return
         yield from self._streamed(after)
 
@@ -247,7 +257,7 @@ def _grouped(cover: Cover, *, first: int, last: int, above: int) -> Buckets:
     return Buckets(*cover.grouped(first, last, above=above))
 
 
-def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
+def _found(cover: Cover, *, keys: NDArray[np.int64], above: int) -> Buckets:
     """Return which of some buckets have more than ``above`` postings, in order of key."""
     keys = np.sort(keys)
     sizes, members = cover.find(keys)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
 from lshdb.params.bucket_layout import buckets_of
-from lshdb.storage.orders.freezing import Contents, keys_of_rows
 from lshdb.storage.orders.order_file import Banding, OrderFile
+from lshdb.storage.orders.uncovered import Contents, keys_of_rows
 from lshdb.storage.rowfiles.generations import Generation
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ an index, and there are about log(n) / log(``RATIO``) files. New rows that fit i
 step are sorted at once, more in parts; files and parts are merged order by order.
 
 An add of several batches does not wait for its end: after each commit it sorts the new rows into a
-file, so that its readers need no SQL, and merges these files at the end. They take the place of the
+file, so that its readers need not, and merges these files at the end. They take the place of the
 parts that it would sort there. On the way it merges only files of like size, when there are
 ``MOST_PARTS`` of them, so that a row is rewritten once in 10 million documents and twice in 42
 million. (All files of the add together, each time, made the twentieth million of one add take three
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -38,29 +38,23 @@ from lshdb.storage.orders.order_file import (
     order_names,
     write_orders,
 )
-from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.orders.uncovered import Contents, keys_between, rows_at_once
 from lshdb.threads import work_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Contents", "SortedRows", "clear_orders", "due", "freeze_rows", "keys_of_rows"]
+__all__ = ["SortedRows", "clear_orders", "due", "freeze_rows"]
 
 RATIO = 4
 MOST_PARTS = 64
 """Files of like size that an add leaves before it ends; a look-up takes .1 us in each."""
-_SORTED_BYTES = 32 * 2**20
-"""Memory for keys and planes of rows that are sorted at once."""
-_READ_BYTES = 4 * 2**20
-"""Rows that are read at once."""
 _MERGED_BYTES = 16 * 2**20
 """Entries that are read from all parts at once, by all threads."""
 _ENTRY_BYTES = 40
 """A bucket, a signature, their sorted copies and the order."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
-Contents = Callable[[int, int], dict[int, bytes]]
-"""First and last signature (left out) -> content hashes by signature, of those with a document."""
 
 
 class SortedRows(NamedTuple):
@@ -207,14 +201,13 @@ def freeze_rows(
     absorbed = chain[n_kept:]
     first = absorbed[0].name.first if absorbed else covered
     banding, rows = folder.banding, generation.signatures
-    step = max(1, _SORTED_BYTES // (20 * banding.n_orders))
     is_ready = ready is not None and (ready.first, ready.last) == (covered, n_signatures)
-    piece = n_signatures - covered if is_ready else step
+    piece = n_signatures - covered if is_ready else rows_at_once(banding)
 
     def sort(begin: int, end: int) -> NDArray[np.uint32]:
         if ready is not None and (ready.first, ready.last) == (begin, end):
             return ready.planes
-        return banding.sort(_keys(banding, rows, begin, end, contents))
+        return banding.sort(keys_between(banding, rows, begin, end, contents))
 
     def fill(descriptor: int) -> None:
         if not absorbed and n_signatures - first <= piece:
@@ -265,34 +258,6 @@ def freeze_rows(
 
 def _data(words: NDArray[np.uint32]) -> memoryview:
     return words.reshape(-1).view(np.uint8).data
-
-
-def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents) -> Ids:
-    """Return the keys of some rows, which are read in blocks."""
-    keys = np.empty((end - begin, banding.n_orders), dtype=np.int64)
-    for start, block, _ in keys_of_rows(banding, rows, begin, end, contents):
-        keys[start - begin : start - begin + len(block)] = block
-    return keys
-
-
-def keys_of_rows(
-    banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents
-) -> Iterator[tuple[int, Ids, list[int]]]:
-    """Yield the keys of some rows at a time: the first one, keys, and which of them have a content.
-
-    Raises
-    ------
-    DamageError
-        The rows cannot be read.
-    """
-    step = max(1, _READ_BYTES // rows.row_bytes)
-    for start in range(begin, end, step):
-        stop = min(start + step, end)
-        hashes = {
-            signature_id - start: content_hash
-            for signature_id, content_hash in contents(start, stop).items()
-        }
-        yield start, banding.keys(rows.take_between(start, stop), hashes), list(hashes)
 
 
 def _merge(

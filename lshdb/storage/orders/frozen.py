@@ -2,7 +2,7 @@
 
 :class:`OrderFolder` finds the files that cover the rows of a state, without a gap from row 0, and
 keeps them open. Rows past them were committed by a writer that has not come to sort them, or that
-was killed. Some thousand such rows are sorted in memory; with more, SQL answers.
+was killed; who reads them sorts them (``uncovered.py``), once for a state.
 
 An index may have been restored from a copy around a file, or another history of it copied over it.
 So a file is used only if the commit of its last row drew the number in its name: that commit says
@@ -12,6 +12,7 @@ which rows came before it, too. And the last of its rows that counts is looked u
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -27,9 +28,9 @@ from lshdb.storage.orders.order_file import (
     OrderFile,
     OrderName,
     Place,
-    Planes,
     order_names,
 )
+from lshdb.storage.orders.uncovered import UncoveredRows
 from lshdb.storage.rowfiles.generations import Generation
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["CommittedRows", "Cover", "OrderFolder", "covering"]
 
 MOST_SORTED = 2_048
-"""Rows that no file covers and that are sorted in memory, once for a state."""
+"""Rows that no file covers, and that need none: to sort them takes no longer than to ask SQL."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
 
@@ -90,8 +91,8 @@ class Cover:
         Without a gap from row 0.
     n_signatures : int
         Rows that count.
-    tail : ndarray of uint32, optional
-        The orders of the rows that no file covers, sorted in memory.
+    uncovered : UncoveredRows, optional
+        The rows that no file covers.
 
     Attributes
     ----------
@@ -104,16 +105,17 @@ class Cover:
         banding: Banding,
         files: list[OrderFile],
         n_signatures: int,
-        tail: Planes | None = None,
+        uncovered: UncoveredRows | None = None,
     ) -> None:
         self._banding = banding
         self._files = files
         self._n_signatures = n_signatures
         self.n_covered = files[-1].name.last if files else 0
         self._places: list[Place] = [file.place for file in files]
-        if tail is not None:
-            n = tail.shape[2]
-            self._places.append((banding.pack(tail), n, banding.n_orders, self.n_covered, 0))
+        self._mapped: list[OrderFile | UncoveredRows] = [*files]
+        if uncovered is not None:
+            self._mapped.append(uncovered)
+            self._places += uncovered.places
 
     def find(self, keys: Ids) -> tuple[Ids, Ids]:
         """Find the signatures in some buckets.
@@ -215,8 +217,8 @@ class Cover:
             of_band = range_of_band(band)
             ends = max(first, of_band[0]), min(last, of_band[1])
             parts.append(self._banding.group(self._places, *ends, self._n_signatures, above=above))
-            for file in self._files:  # else whoever reads all bands has all files in memory
-                file.rest()
+            for mapped in self._mapped:  # else whoever reads all bands has all files in memory
+                mapped.rest()
         if len(parts) == 2:
             return parts[1]
         keys, sizes, members = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -245,23 +247,46 @@ class OrderFolder:
         self.banding = banding
         self.faults: list[str] = []
         self._kept: tuple[str, int, Cover | None] | None = None
+        self._guard = threading.Lock()
         self._files: dict[OrderName, OrderFile] = {}
         self.refused: set[OrderName] = set()
         self.damaged: set[OrderName] = set()
 
-    def cover(self, rows: CommittedRows) -> Cover | None:
-        """Return the orders of a state; None where SQL must answer."""
+    def cover(self, rows: CommittedRows, *, sorts: bool = True) -> Cover | None:
+        """Return the orders of a state; None where SQL must answer.
+
+        Parameters
+        ----------
+        sorts : bool
+            Sort the rows that no file covers; otherwise only if they are few.
+
+        Raises
+        ------
+        DamageError
+            These rows cannot be read.
+        """
+        with self._guard:  # threads that wait find what the first has sorted
+            cover = self._cover(rows, sorts=sorts)
+        if cover is None or sorts or rows.n_signatures - cover.n_covered <= MOST_SORTED:
+            return cover
+        return None
+
+    def _cover(self, rows: CommittedRows, *, sorts: bool) -> Cover | None:
         latest, generation, n_signatures = self._kept, rows.generation, rows.n_signatures
         if latest is not None and latest[:2] == (generation.name, n_signatures):
             return latest[2]
-        files, tail = self.files(rows), None
+        files, uncovered = self.files(rows), None
         n_covered = files[-1].name.last if files else 0
-        if n_signatures - n_covered > MOST_SORTED:
+        if not sorts and n_signatures - n_covered > MOST_SORTED:
             return None
-        if n_covered < n_signatures:
-            last_rows = generation.signatures.take_between(n_covered, n_signatures)
-            tail = self.banding.sort(self.banding.keys(last_rows))
-        cover = Cover(self.banding, files, n_signatures, tail)
+        cover = None
+        try:
+            if n_covered < n_signatures:
+                signatures = generation.signatures
+                uncovered = UncoveredRows(self.banding, signatures, n_covered, n_signatures)
+            cover = Cover(self.banding, files, n_signatures, uncovered)
+        except OSError as error:
+            self.faults.append(f"rows that no order covers are not sorted: {error}")
         self._kept = (generation.name, n_signatures, cover)
         return cover
 

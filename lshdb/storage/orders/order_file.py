@@ -11,7 +11,7 @@ and the CRC-32 of all its bytes. Histories of an index that part, as two copies 
 different numbers; so a file of one is not taken for the other's, however alike their rows are, and
 neither is a part of it.
 
-It is derived: without it, or where it is not as it should be, SQL gives the same answers.
+It is derived: without it, a reader sorts the rows, or SQL gives the same answers.
 
 A file that is cut while it is mapped ends the process. So only a file that nobody but its reader,
 or root, may change is mapped; any other is read by ``pread``.

@@ -143,7 +143,7 @@ class Snapshot(RowReader):
         return Postings(
             self.bands,
             self.n_signatures,
-            cover=self._cover(),
+            cover=self._cover,
             on_failure=None if orders is None else orders.refuse,
         )
 
@@ -162,11 +162,11 @@ class Snapshot(RowReader):
             return []
         return self.orders.files(self)
 
-    def _cover(self) -> Cover | None:
-        """Return the frozen orders of this state, if there are some."""
+    def _cover(self, sorts: bool) -> Cover | None:
+        """Return the frozen orders of this state; see :meth:`OrderFolder.cover`."""
         if self.orders is None or not self.has_signatures:
             return None
-        return self.orders.cover(self)
+        return self.orders.cover(self, sorts=sorts)
 
     @property
     def edges(self) -> EdgeTables:
@@ -354,7 +354,7 @@ class Snapshot(RowReader):
         DamageError
             A posting names a signature that does not exist.
         """
-        orders, cover = self.orders, self._cover()
+        orders, cover = self.orders, self._cover(not self.session.has_band_indexes)
         if cover is not None and orders is not None:
             try:
                 return cover.members(keys)
@@ -382,7 +382,7 @@ class Snapshot(RowReader):
             How many queries are done, and (query, signature, equal slots, bands that agree). None
             without frozen orders, or if they or the rows fail: :meth:`members_of` says how.
         """
-        cover = self._cover()
+        cover = self._cover(not self.session.has_band_indexes)
         if cover is None:
             return None
         return self.signatures.read_in_place(

@@ -415,7 +415,7 @@ class Store:
                     workers=workers,
                 )
                 # Who goes on does not ask, and maps no file.
-                is_covered = goes_on or self.orders.cover(snapshot) is not None
+                is_covered = goes_on or self.orders.cover(snapshot, sorts=False) is not None
             return Frozen(written, is_covered and self.database.lies_in(self.directory.path))
         except (OSError, LshdbError) as error:
             import logging

@@ -139,7 +139,9 @@ class Writer:
                 snapshot.check_row_files(is_writer=True)
             self._began = snapshot.n_signatures
             self._has_unsorted = bool(
-                self._needs_signatures and self._began and not snapshot.postings.are_frozen
+                self._needs_signatures
+                and self._began
+                and snapshot.postings.cover(sorts=False) is None
             )
             self._lacks_indexes = not store.database.has_indexed_bands(
                 self._connection, store.params.bands
