@@ -125,23 +125,37 @@ def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
     return ordered[first]
 
 
-def pairs_within(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def pairs_within(
+    sizes: NDArray[np.int64], marks: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of each two members of each group, of groups one after the other.
 
     Parameters
     ----------
     sizes : ndarray of int64, shape (n,)
+    marks : ndarray of bool, shape (sum(sizes),), optional
+        Only two of which one is marked.
 
     Returns
     -------
     first, second : ndarray of int64
-        In order, the first below the second.
+        In order, the first below the second. Costs what is returned and the members.
     """
     places = np.arange(sizes.sum())
-    behind = np.repeat(np.cumsum(sizes), sizes) - places - 1
+    ends = np.repeat(np.cumsum(sizes), sizes)
+    behind = ends - places - 1
+    if marks is not None:
+        # Behind a member without a mark, the marked ones follow each other in a list of their own.
+        marked = np.flatnonzero(marks)
+        before = np.append(0, np.cumsum(marks))
+        behind = np.where(marks, behind, before[ends] - before[places])
     first = np.repeat(places, behind)
-    begins = np.repeat(np.cumsum(behind) - behind, behind)
-    return first, first + 1 + np.arange(len(first)) - begins
+    steps = np.arange(len(first)) - np.repeat(np.cumsum(behind) - behind, behind)
+    second = first + 1 + steps
+    if marks is not None:
+        listed = ~marks[first]
+        second[listed] = marked[before[first[listed]] + steps[listed]]
+    return first, second
 
 
 _SORTED_AT_ONCE = 1 << 20

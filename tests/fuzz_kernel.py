@@ -634,11 +634,12 @@ def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
     common = len(np.intersect1d(left, right))
     expect("common values", kernel.count_common(left, right), common)
     sets = np.array([[0, 0, len(left)], [1, 0, len(right)], [0, 0, 0]], dtype=np.int64)
-    counts = Output((4,), np.int64)
-    numbers = np.array([0, 1, 0, 2]), np.array([1, 0, 0, 1])
+    counts = Output((8,), np.int64)
+    numbers = np.array([0, 1, 0, 2, 1, 1, 1, 1]), np.array([1, 0, 0, 1, 0, 1, 2, 0])
     kernel.compare_sets([left, right], sets, *numbers, counts.array)
     counts.check()
-    expect("common values of pairs", counts.array.tolist(), [common, common, len(left), 0])
+    expected = [common, common, len(left), 0, common, len(right), 0, common]
+    expect("common values of pairs", counts.array.tolist(), expected)
     return n, m, below
 
 
@@ -720,10 +721,10 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
                 3,
                 2,
                 False,
-                False,
+                np.array([0, 2**32]),
                 np.ones(9, np.uint8),
             ),
-            {0: 0, 1: 0, 3: 0, 5: 0, 13: 0},
+            {0: 0, 1: 0, 3: 0, 5: 0, 12: 0, 13: 0},
         ),
         ("sketch", (hashes, lengths, 1, 8, numbers, row), {0: 0, 1: 0, 4: 0, 5: 0}),
         ("bucket_keys", (row, 8, 16, 3, 2, keys), {0: 0, 5: 0}),

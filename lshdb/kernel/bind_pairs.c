@@ -1,5 +1,5 @@
 /* The Python interface of candidate pairs: the pairs of buckets' members that agree first in the band of
-   their bucket.
+   their bucket, large buckets aside.
 
    Near-duplicates share most of their buckets, so a pair comes again and again. The pairs that were found
    last are remembered, each in the one place that its hash gives it, and skipped. A pair that was
@@ -16,12 +16,9 @@
 /* Pairs between two checks for signals. */
 #define PAIRS_AT_ONCE 65536
 
-/* Spreads consecutive numbers: 2^64 over the golden ratio. */
-#define SPREAD UINT64_C(0x9E3779B97F4A7C15)
-
-/* A pair of members, the band of their bucket, and how far their rows agree. */
+/* A pair of members, and how far their rows agree. */
 typedef struct {
-    int64_t left, right, band, first, equal, matched;
+    int64_t left, right, equal, matched;
 } Agreeing;
 
 /* Rows that were read last, each in the one place that the hash of its number gives it, and a spare one.
@@ -41,7 +38,9 @@ typedef struct {
     const Level *level;
     Cache cache;
     size_t bands, height;
-    int is_bits, keeps_later;
+    int is_bits;
+    const volatile int64_t *hot; /* sorted keys of buckets that do not count */
+    size_t n_hot;
     const uint8_t *suffices;   /* by the number of equal slots */
     _Atomic uint64_t *decided; /* 0 or the name of a pair; other calls may use it at once */
     int shift;                 /* of a pair's hash, to its place there */
@@ -98,15 +97,41 @@ static const uint16_t *cached_row(Cache *cache, int64_t id, const uint16_t *kept
     return row;
 }
 
-/* Whether two rows agree in a band before this one, or not in this one; for slots of words. */
+static int agrees(const Asked *asked, const uint16_t *one, const uint16_t *other, size_t band)
+{
+    size_t begin = band * asked->height;
+    return asked->is_bits ? !bits_differ(one, other, begin, asked->height)
+                          : !slots_differ(one + begin, other + begin, asked->height);
+}
+
+/* Whether a bucket does not count. */
+static int is_hot(const Asked *asked, int64_t key)
+{
+    size_t low = 0, high = asked->n_hot;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int64_t found = asked->hot[middle];
+        if (found == key)
+            return 1;
+        if (found < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+/* Whether two rows agree in a band before this one whose bucket counts, or not in this one. */
 static int is_elsewhere(const Asked *asked, const uint16_t *one, const uint16_t *other, size_t band)
 {
-    size_t height = asked->height, size = height * sizeof *one;
-    for (size_t before = 0; before < band && before < asked->bands; before++)
-        if (one[before * height] == other[before * height]
-            && !memcmp(one + before * height, other + before * height, size))
+    int slot_bits = asked->is_bits ? 1 : WORD_BITS;
+    if (band >= asked->bands || !agrees(asked, one, other, band))
+        return 1;
+    for (size_t before = 0; before < band; before++)
+        if (agrees(asked, one, other, before)
+            && !is_hot(asked, (int64_t)bucket_key(one, slot_bits, before, asked->height)))
             return 1;
-    return band >= asked->bands || memcmp(one + band * height, other + band * height, size) != 0;
+    return 0;
 }
 
 static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, int64_t band)
@@ -123,18 +148,15 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
     const uint16_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
     if (!other)
         return failure;
-    if (band >= 0 && !asked->is_bits && !asked->keeps_later
-        && is_elsewhere(asked, one, other, (size_t)band))
+    if (band >= 0 && is_elsewhere(asked, one, other, (size_t)band))
         return WORK_DONE;
+    if (decided)
+        atomic_store_explicit(decided, name, memory_order_relaxed);
     int32_t equal, matched, first;
     (asked->is_bits ? compare_bits : compare_rows)(asked->level, one, other,
                                                    asked->cache.source.row_words, asked->bands,
                                                    asked->height, &equal, &matched, &first);
-    int is_own = first == band || band < 0;
-    if (is_own && decided)
-        atomic_store_explicit(decided, name, memory_order_relaxed);
-    int is_kept = is_own || (asked->keeps_later && first >= 0 && first < band);
-    if (!is_kept || !asked->suffices[equal])
+    if (!asked->suffices[equal])
         return WORK_DONE;
     if (answer->n == answer->room) {
         size_t room = 2 * answer->room + 1024;
@@ -144,7 +166,7 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
         answer->pairs = moved;
         answer->room = room;
     }
-    answer->pairs[answer->n++] = (Agreeing){left, right, band, first, equal, matched};
+    answer->pairs[answer->n++] = (Agreeing){left, right, equal, matched};
     return WORK_DONE;
 }
 
@@ -155,8 +177,18 @@ typedef struct {
     size_t n, n_members;
 } Buckets;
 
+/* The places of the marked members from `begin` on; how many. */
+static size_t take_marked(const Buckets *buckets, size_t begin, size_t end, size_t *marked)
+{
+    size_t n = 0;
+    for (size_t place = begin; place < end; place++)
+        if (buckets->marks[place])
+            marked[n++] = place;
+    return n;
+}
+
 /* Every number is read once before it is used: another thread may change it. */
-static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
+static int take_buckets(Asked *asked, const Buckets *buckets, size_t *marked, Answer *answer,
                         const Listener *listener)
 {
     size_t begin = 0, unheard = 0;
@@ -164,18 +196,21 @@ static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
         int64_t size = buckets->sizes[i], band = buckets->bands[i];
         if (size < 0 || (uint64_t)size > buckets->n_members - begin || band < -1)
             return ROW_OUTSIDE;
-        size_t end = begin + (size_t)size;
+        size_t end = begin + (size_t)size, next = 0;
+        size_t n_marked = take_marked(buckets, begin, end, marked);
         for (size_t one = begin; one < end; one++) {
             int64_t left = buckets->members[one];
-            int is_marked = buckets->marks[one];
-            for (size_t other = one + 1; other < end; other++) {
-                if (!is_marked && !buckets->marks[other])
-                    continue;
+            int is_marked = next < n_marked && marked[next] == one;
+            next += (size_t)is_marked;
+            /* of a marked member all behind it, of another the marked ones */
+            size_t partners = is_marked ? end - one - 1 : n_marked - next;
+            for (size_t at = 0; at < partners; at++) {
+                size_t other = is_marked ? one + 1 + at : marked[next + at];
                 int done = take_pair(asked, answer, left, buckets->members[other], band);
                 if (done != WORK_DONE)
                     return done;
             }
-            unheard += end - one;
+            unheard += partners + 1;
             if (unheard >= PAIRS_AT_ONCE) {
                 unheard = 0;
                 if (is_stopped(listener))
@@ -189,14 +224,15 @@ static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
 
 PyDoc_STRVAR(agreeing_pairs_doc,
 "agreeing_pairs(bands, sizes, members, marks, decided, source, offset, n_rows, words, n_bands, height,\n"
-"    is_bits, later, suffices)\n"
+"    is_bits, hot, suffices)\n"
 "--\n\n"
 "Compare each two members of each bucket: bands and sizes (n of int64), then members (int64), one bucket\n"
 "after the other, and a byte for each that is not 0 if it is marked; of each two, one is. Returns, in order,\n"
-"the pairs whose first agreeing band is that of the bucket, or is before it if `later`, or any or none where\n"
-"the bucket's is -1, and for whose number of equal slots suffices (one byte for each number) is not 0: a\n"
-"bytearray of left, right, band, first agreeing band, equal slots and agreeing bands (int64). Pairs in\n"
-"decided (a power of two of uint64, or none) are skipped; those that agree first in their band get there.\n"
+"the pairs that agree in the band of the bucket and in none before it, except where their bucket is among\n"
+"the sorted keys hot (int64, or None), or all pairs where the bucket's band is -1, and for whose number of\n"
+"equal slots suffices (one byte for each number) is not 0: a bytearray of left, right, equal slots and\n"
+"agreeing bands (int64). Pairs in decided (a power of two of uint64, or none) are skipped; those that agree\n"
+"as said get there.\n"
 "The rows are a buffer, or lie in the file of a descriptor from `offset` on. Raises IndexError for a member\n"
 "outside the n_rows rows, OSError if the file cannot be read, ValueError if it is too short.");
 
@@ -216,12 +252,12 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
 {
     Py_ssize_t words, n_bands, height;
     long long offset, n_rows;
-    int is_bits, later;
-    PyObject *source, *table;
+    int is_bits;
+    PyObject *source, *table, *large;
     HELD Py_buffer bands = {0}, sizes = {0}, members = {0}, decided = {0}, held = {0};
-    HELD Py_buffer suffices = {0}, marks = {0};
-    if (!PyArg_ParseTuple(args, "y*y*y*y*OOLLnnnppy*", &bands, &sizes, &members, &marks, &table,
-                          &source, &offset, &n_rows, &words, &n_bands, &height, &is_bits, &later,
+    HELD Py_buffer suffices = {0}, marks = {0}, hot = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*OOLLnnnpOy*", &bands, &sizes, &members, &marks, &table,
+                          &source, &offset, &n_rows, &words, &n_bands, &height, &is_bits, &large,
                           &suffices)
         || !is_banding(words, is_bits ? 1 : WORD_BITS, n_bands, height))
         return NULL;
@@ -235,8 +271,14 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
                    .bands = (size_t)n_bands,
                    .height = (size_t)height,
                    .is_bits = is_bits,
-                   .keeps_later = later,
                    .suffices = suffices.buf};
+    if (large != Py_None) {
+        if (PyObject_GetBuffer(large, &hot, PyBUF_SIMPLE)
+            || !is_length(&hot, hot.len / 8, 8, "hot"))
+            return NULL;
+        asked.hot = hot.buf;
+        asked.n_hot = (size_t)hot.len / 8;
+    }
     if (table != Py_None) {
         if (PyObject_GetBuffer(table, &decided, PyBUF_WRITABLE))
             return NULL;
@@ -253,11 +295,13 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     hearing.released = PyEval_SaveThread();
-    int done = begin_cache(&asked.cache);
+    size_t *marked = malloc(((size_t)m + 1) * sizeof *marked);
+    int done = marked ? begin_cache(&asked.cache) : WORK_MEMORY;
     if (done == WORK_DONE)
-        done = take_buckets(&asked, &buckets, &answer, &listener);
+        done = take_buckets(&asked, &buckets, marked, &answer, &listener);
     int reason = errno;
     end_cache(&asked.cache);
+    free(marked);
     PyEval_RestoreThread(hearing.released);
     PyObject *result = NULL;
     if (done == ROW_OUTSIDE)

@@ -78,7 +78,7 @@ def agreeing_pairs(
     n_bands: int,
     height: int,
     is_bits: bool,
-    later: bool,
+    hot: Buffer | None,
     suffices: Buffer,
 ) -> bytearray: ...
 def compare_sets(

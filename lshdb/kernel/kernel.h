@@ -39,6 +39,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "packing.h"
 
@@ -56,6 +57,9 @@ enum { WORD_BITS = 16, WORD_BYTES = 2 };
 enum { UNIT_WORD, UNIT_CHAR, UNIT_BYTE, UNIT_LINE, UNIT_TOKEN, N_UNITS };
 enum { SCHEME_FSS, SCHEME_UNIVERSAL, N_SCHEMES };
 
+/* Spreads consecutive numbers: 2^64 over the golden ratio. */
+#define SPREAD UINT64_C(0x9E3779B97F4A7C15)
+
 /* A level of instructions of a machine. Every level gives the same bits. */
 typedef struct {
     const char *name;
@@ -71,6 +75,7 @@ typedef struct {
                         size_t first, size_t last, uint32_t num_perm, int small);
     void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,
                       uint32_t *least);
+    size_t (*count_tabled)(const uint64_t *cells, int shift, const uint64_t *values, size_t n);
     uint32_t (*count_equal)(const uint16_t *left, const uint16_t *right, size_t num_perm);
     uint32_t (*count_differing)(const uint16_t *left, const uint16_t *right, size_t words);
     void (*count_slots_of)(const uint16_t *query, const uint16_t *rows, size_t n, size_t words,
@@ -149,6 +154,28 @@ int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num
 int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
                    uint32_t num_perm, const uint64_t *constants, uint32_t *least);
 
+/* Whether some slots differ. Without a branch for each, as near-duplicates differ here and there. */
+static inline int slots_differ(const uint16_t *one, const uint16_t *other, size_t n)
+{
+    uint64_t differing = 0, a, b;
+    if (n < 4) {
+        for (size_t i = 0; i < n; i++)
+            differing |= (uint64_t)(one[i] ^ other[i]);
+        return differing != 0;
+    }
+    for (size_t i = 0; i < n; i += 4) {
+        size_t place = i < n - 4 ? i : n - 4;
+        memcpy(&a, one + place, sizeof a);
+        memcpy(&b, other + place, sizeof b);
+        differing |= a ^ b;
+    }
+    return differing != 0;
+}
+
+/* Whether some of n bits from one place on differ. */
+int bits_differ(const uint16_t *one, const uint16_t *other, size_t begin, size_t n);
+
+uint64_t bucket_key(const uint16_t *row, int slot_bits, size_t band, size_t height);
 void bucket_keys(const uint16_t *rows, size_t n, size_t words, int slot_bits, size_t bands,
                  size_t height, uint64_t *keys);
 void compare_rows(const Level *level, const uint16_t *left, const uint16_t *right, size_t num_perm,
@@ -198,6 +225,22 @@ int table_sets(const uint64_t *hashes, size_t n, const int64_t *counts, size_t n
                uint32_t *starts, uint64_t *values, uint32_t *owners, const Listener *listener);
 int find_sharing(const SetTable *table, const uint64_t *hashes, size_t n, const int64_t *counts,
                  size_t n_probes, const Wish *wish, Sharing *found, const Listener *listener);
+
+/* The values of a set, each in the cell that its hash gives it, to be looked up by many others
+   (count_tabled). The rest of a cell is filled with a value of another one. */
+enum { CELL_VALUES = 8, MOST_CELLS = 512 };
+typedef struct {
+    uint64_t cells[MOST_CELLS * CELL_VALUES];
+    int shift;
+} ValueTable;
+
+static inline size_t cell_of_value(uint64_t value, int shift)
+{
+    return (size_t)(value * SPREAD >> shift);
+}
+
+/* Fill a table; 0 if the values do not fit into it. */
+int table_values(ValueTable *table, const uint64_t *values, size_t n);
 
 /* Count the values that two sorted arrays share; NOT_COUNTED if the work was stopped. */
 #define NOT_COUNTED SIZE_MAX

@@ -115,7 +115,7 @@ def compare_found(
 
 def agreeing_pairs(
     bands: Any, sizes: Any, members: Any, marks: Any, decided: Any, source: Any, offset: int,
-    n_rows: int, words: int, n_bands: int, height: int, is_bits: bool, later: bool, suffices: Any,
+    n_rows: int, words: int, n_bands: int, height: int, is_bits: bool, hot: Any, suffices: Any,
 ) -> bytearray:  # fmt: skip
     """Compare each two members of each bucket, as long as one of the two is marked.
 
@@ -125,9 +125,7 @@ def agreeing_pairs(
     ids, is_marked = np.frombuffer(members, np.int64), np.frombuffer(marks, np.bool_)
     if (numbers < -1).any() or (counts < 0).any() or counts.sum() > len(ids):
         raise IndexError("a bucket is outside its members, or a row outside the rows")
-    place1, place2 = pairs_within(counts)
-    is_due = is_marked[place1] | is_marked[place2]
-    place1, place2 = place1[is_due], place2[is_due]
+    place1, place2 = pairs_within(counts, is_marked)
     band = np.repeat(numbers, counts)[place1]
     left, right = ids[place1], ids[place2]
     remembers = decided is not None and n_rows <= 2**32
@@ -139,17 +137,35 @@ def agreeing_pairs(
         left, right, band = left[fresh], right[fresh], band[fresh]
         names, places = names[fresh], places[fresh]
     rows = _rows_of(source, offset, n_rows, words, np.concatenate([left, right]))
-    equal, matched, first = _agreement(
-        rows[: len(left)], rows[len(left) :], n_bands, height, is_bits=is_bits
-    )
+    one, other = rows[: len(left)], rows[len(left) :]
+    equal, matched, first = _agreement(one, other, n_bands, height, is_bits=is_bits)
     keep = (first == band) | (band < 0)
+    later = np.flatnonzero((first >= 0) & (first < band) & (band < n_bands))
+    if hot is not None and len(later):
+        keep[later] = _agree_later(
+            one[later], other[later], band[later], np.frombuffer(hot, np.int64), n_bands, height,
+            is_bits=is_bits,
+        )  # fmt: skip
     if remembers:
         table[places[keep]] = names[keep]
-    if later:
-        keep |= (first >= 0) & (first < band)
     keep &= np.frombuffer(suffices, np.bool_)[equal]
-    columns = (left, right, band, first, equal, matched)
+    columns = (left, right, equal, matched)
     return bytearray(np.stack([column[keep] for column in columns], axis=1).tobytes())
+
+
+def _agree_later(
+    left: Rows, right: Rows, band: Ids, hot: Ids, bands: int, height: int, *, is_bits: bool
+) -> NDArray[np.bool_]:
+    """Return which rows agree in a band, and before it only where they share a hot bucket."""
+    cut: Any = {"bands": bands, "rows": height, "slot_bits": 1 if is_bits else SLOT_BITS}
+    agree = (band_words(left ^ right, **cut) == 0).all(axis=2)
+    packed = band_words(left, **cut)
+    numbers = np.tile(np.arange(bands), len(left))
+    keys = keys_of_bands(packed.reshape(len(numbers), packed.shape[2]), numbers)
+    is_before = agree & (np.arange(bands) < band[:, None])
+    is_first = ~(is_before & ~np.isin(keys.reshape(agree.shape), hot)).any(axis=1)
+    result: NDArray[np.bool_] = is_first & agree[np.arange(len(band)), band]
+    return result
 
 
 def count_in_rows(

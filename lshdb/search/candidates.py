@@ -28,7 +28,7 @@ from lshdb.arrays import distinct, pairs_within
 from lshdb.params.bucket_layout import bands_of, key_ranges
 from lshdb.params.index_params import IndexParams
 from lshdb.phases.phase import Phase, counting
-from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
+from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.storage.bands.postings import Buckets
 from lshdb.storage.transactions.index_state import IndexState
 from lshdb.threads import Lent, work_ahead
@@ -146,62 +146,38 @@ class Candidates:
 
     @property
     def n_compared(self) -> int:
-        """How many pairs there are, or a few more."""
-        return int((self.sizes * (self.sizes - 1) // 2).sum())
+        """How many pairs there are."""
+        if not len(self.sizes):
+            return 0
+        starts = np.cumsum(self.sizes) - self.sizes
+        unmarked = np.add.reduceat((~self.marks).astype(np.int64), starts)
+        return int((self.sizes * (self.sizes - 1) - unmarked * (unmarked - 1)).sum()) // 2
 
     def pairs(self) -> tuple[Ids, Ids, Ids]:
         """Return the pairs as columns: left ids, right ids, bands."""
-        first, second = pairs_within(self.sizes)
-        is_marked = self.marks[first] | self.marks[second]
-        first, second = first[is_marked], second[is_marked]
+        first, second = pairs_within(self.sizes, self.marks)
         bands = np.repeat(self.bands, self.sizes)[first]
         return self.members[first], self.members[second], bands
 
 
 class HotBuckets:
-    """The buckets with too many signatures, as a search meets them, band by band.
+    """The buckets with too many signatures, as a search meets them, band by band."""
 
-    Parameters
-    ----------
-    params : IndexParams
-    """
-
-    def __init__(self, params: IndexParams) -> None:
-        self._params = params
+    def __init__(self) -> None:
         self._keys = np.empty(0, dtype=np.int64)
 
     def add(self, keys: Ids) -> None:
         """Add the keys of some buckets."""
         self._keys = distinct(np.concatenate([self._keys, keys]))
 
-    def are_all_before(
-        self, left: NDArray[np.uint16], right: NDArray[np.uint16], bands: Ids
-    ) -> NDArray[np.bool_]:
-        """Return which pairs agree in a band, and in no band before it with a small bucket.
+    @property
+    def keys(self) -> Ids:
+        """Their keys so far, sorted.
 
-        Every large bucket before that band that the pair shares has been added: a search takes the
-        bands in order, or all bands of some signatures at once. From any thread.
-
-        Parameters
-        ----------
-        left, right : ndarray of uint16, shape (n, row_words)
-            Their signatures.
-        bands : ndarray of int64, shape (n,)
-            The band of each.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        Every large bucket before the band of a pair that the pair shares has been added: a search
+        takes the bands in order, or all bands of some signatures at once. From any thread.
         """
-        if not len(self._keys):
-            return np.zeros(len(bands), dtype=bool)
-        agree = matching_bands(left, right, **self._params.cut)
-        before = agree & (np.arange(self._params.bands) < bands[:, None])
-        is_hot = np.zeros_like(before)
-        is_hot[before] = contains(self._keys, bucket_keys(left, **self._params.cut)[before])
-        result: NDArray[np.bool_] = (is_hot == before).all(axis=1)
-        result &= agree[np.arange(len(bands)), bands]
-        return result
+        return self._keys
 
 
 def candidates(
@@ -405,7 +381,7 @@ def _of_one_size(buckets: Buckets) -> Iterator[tuple[Ids, Ids]]:
 
 
 def _pieces_of(buckets: Buckets, new: Ids | None) -> Iterator[Candidates]:
-    """Yield the candidates of buckets; of a very large one, each member with those behind it."""
+    """Yield the candidates of buckets; a large one is cut: some marked members with all others."""
     for members, bands in _of_one_size(buckets):
         n, size = members.shape
         flat = members.reshape(-1)
@@ -413,10 +389,14 @@ def _pieces_of(buckets: Buckets, new: Ids | None) -> Iterator[Candidates]:
         if size * size <= BLOCK_PAIRS:
             yield Candidates(bands, np.full(n, size), flat, marks)
             continue
-        for place in range(size - 1):  # n is 1
-            behind = flat[place + 1 :] if marks[place] else flat[place + 1 :][marks[place + 1 :]]
-            star = np.concatenate([flat[place : place + 1], behind])
-            yield Candidates(bands, np.array([len(star)]), star, np.arange(len(star)) == 0)
+        marked = np.flatnonzero(marks)  # n is 1
+        step = max(1, BLOCK_PAIRS // size)
+        for some in (marked[first : first + step] for first in range(0, len(marked), step)):
+            is_own = np.zeros(size, dtype=bool)
+            is_own[some] = True
+            is_left = ~marks  # pairs of two marked members are due with the first
+            is_left[some[0] :] |= marks[some[0] :]
+            yield Candidates(bands, np.array([is_left.sum()]), flat[is_left], is_own[is_left])
 
 
 def _count_new(buckets: Buckets, new: Ids | None) -> Ids:

@@ -4,8 +4,8 @@ Documents with one content share a signature: they are pairs at 1.0, and each is
 their signature. Only the last step expands signatures into documents.
 
 A pair that shares several buckets is taken in the first band in which its signatures agree or, if
-large buckets are not compared, in the first such band with a small bucket (:class:`HotBuckets`
-looks single buckets up by key). The two rows and those buckets decide it, so no pair has to be
+large buckets are not compared, in the first such band with a small bucket (:class:`HotBuckets` has
+the keys of the others). The two rows and those buckets decide it, so no pair has to be
 remembered, and one that shares a bucket only by a collision of the bucket's hash is dropped on the
 way.
 
@@ -476,7 +476,7 @@ def find_candidates(
         estimate.
     """
     params = family.params
-    hot = HotBuckets(params) if most is not None and snapshot.has_signatures else None
+    hot = HotBuckets() if most is not None and snapshot.has_signatures else None
     blocks = candidates(
         snapshot,
         params,
@@ -565,25 +565,14 @@ class _SignatureCheck:
                 source,
                 params.row_words,
                 self._suffices,
-                later=self._hot is not None,
+                hot=None if self._hot is None else self._hot.keys,
                 decided=self._decided,
                 **params.cut,
             ),
             len(block.sizes),
         )
-        left, right, bands, first, equal, matched = np.ascontiguousarray(columns.T)
-        if self._hot is not None:
-            keep = (first == bands) | (bands < 0)
-            later = np.flatnonzero(~keep)
-            if len(later):
-                ids = np.concatenate([left[later], right[later]])
-                rows, places = self._snapshot.signatures.among(ids)
-                first_places, second_places = places[: len(later)], places[len(later) :]
-                keep[later] = self._hot.are_all_before(
-                    rows[first_places], rows[second_places], bands[later]
-                )
-            left, right, equal, matched = (column[keep] for column in (left, right, equal, matched))
-        overlap = Overlap(*(column.astype(np.int32) for column in (equal, matched, first[:0])))
+        left, right, equal, matched = np.ascontiguousarray(columns.T)
+        overlap = Overlap(*(column.astype(np.int32) for column in (equal, matched, matched[:0])))
         estimates, _ = estimate(overlap, params, method=self._method, threshold=self._threshold)
         return Edges(left, right, estimates)
 

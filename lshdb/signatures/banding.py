@@ -144,7 +144,7 @@ def first_agreements(
     row_words: int,
     suffices: NDArray[np.bool_],
     *,
-    later: bool,
+    hot: NDArray[np.int64] | None = None,
     decided: NDArray[np.uint64] | None,
     bands: int,
     rows: int,
@@ -163,8 +163,9 @@ def first_agreements(
     row_words : int
     suffices : ndarray of bool, shape (slots + 1,)
         Which numbers of equal slots are enough.
-    later : bool
-        Also find pairs that agree first in a band before that.
+    hot : ndarray of int64, optional
+        Sorted keys of buckets that do not count: a pair may agree before the band of its bucket
+        where it shares one of these.
     decided : ndarray of uint64, shape (a power of two,), optional
         Pairs that were found last, which are skipped; several calls may share it.
     bands, rows : int
@@ -172,9 +173,9 @@ def first_agreements(
 
     Returns
     -------
-    ndarray of int64, shape (m, 6)
-        Left and right member, band, first agreeing band, equal slots and agreeing bands of each, in
-        the order of the buckets and of their members.
+    ndarray of int64, shape (m, 4)
+        Left and right member, equal slots and agreeing bands of each, in the order of the buckets
+        and of their members.
 
     Raises
     ------
@@ -184,6 +185,6 @@ def first_agreements(
         The file cannot be read, or is too short.
     """
     columns = kernel.agreeing_pairs(
-        *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, later, suffices
+        *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, hot, suffices
     )
-    return np.frombuffer(columns, dtype=np.int64).reshape(-1, 6)
+    return np.frombuffer(columns, dtype=np.int64).reshape(-1, 4)

@@ -184,14 +184,14 @@ def test_a_pair_is_found_by_any_bucket_that_is_not_left_out(
 def test_each_two_of_a_bucket_are_a_candidate_once_if_one_is_new(
     monkeypatch: pytest.MonkeyPatch, n_new: int | None, most: int
 ) -> None:
-    """Be the bucket small, or so large that its members are taken one by one."""
+    """Be the bucket small, or so large that it is cut."""
     monkeypatch.setattr(candidates, "BLOCK_PAIRS", most)
     rng = np.random.default_rng(8)
     new = None if n_new is None else np.sort(rng.choice(60, n_new, replace=False))
     sizes = np.array([1, 2, 2, 5, 9, 30, 2])
     buckets = [rng.choice(60, size, replace=False) for size in sizes.tolist()]
     keys = np.arange(len(sizes)) << 32
-    pieces = candidates._pieces_of(Buckets(keys, sizes, np.concatenate(buckets)), new)
+    pieces = list(candidates._pieces_of(Buckets(keys, sizes, np.concatenate(buckets)), new))
     found = [pair for piece in pieces for pair in zip(*map(list, piece.pairs()), strict=True)]
     expected = [
         (left, right, band)
@@ -200,6 +200,19 @@ def test_each_two_of_a_bucket_are_a_candidate_once_if_one_is_new(
         if new is None or left in new or right in new
     ]
     assert sorted(found) == sorted(expected)
+    assert sum(piece.n_compared for piece in pieces) == len(expected)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("n_new", [None, 3, 400])
+def test_a_large_bucket_comes_in_blocks_that_are_worth_a_step(n_new: int | None) -> None:
+    """Not a block for each member; and a few new members are not looked for among all pairs."""
+    size = 1000
+    new = None if n_new is None else np.arange(0, size, size // n_new)
+    buckets = Buckets(np.zeros(1, np.int64), np.array([size]), np.arange(size))
+    pieces = list(candidates._pieces_of(buckets, new))
+    assert len(pieces) <= 1 + (size if new is None else len(new)) // 10
+    assert all(piece.n_compared <= candidates.BLOCK_PAIRS for piece in pieces)
 
 
 def test_clusters_hang_together_by_any_bucket_that_is_not_linked(make_index: Make) -> None:

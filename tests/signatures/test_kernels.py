@@ -26,6 +26,7 @@ from lshdb.signatures.banding import (
     bucket_keys,
     compare_rows,
     first_agreements,
+    matching_bands,
 )
 from lshdb.signatures.sets import (
     compare_contents,
@@ -440,6 +441,30 @@ def test_sets_outside_their_parts_are_refused() -> None:
             kernel.compare_sets([part], sets, np.array([0]), np.array([number]), common)
 
 
+@pytest.mark.parametrize("kind", ["random", "close", "chosen", "long"])
+def test_sets_compared_with_many_share_what_they_share(kind: str) -> None:
+    """Whether they fit into a table or not: chosen values meet in one cell of it, or fill it."""
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 2**64, 4000 if kind == "long" else 300, dtype=np.uint64)
+    if kind == "close":
+        values = np.arange(300, dtype=np.uint64)  # 0 and 1, which fill the cells, among them
+    if kind == "chosen":
+        values = np.arange(300, dtype=np.uint64) * np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
+    sizes = [0, 1, 2, 7, 8, 9, 100, len(values) - 1, len(values)]
+    parts = [np.unique(rng.choice(values, size, replace=False)) for size in sizes]
+    sets = np.array([[number, 0, size] for number, size in enumerate(sizes)])
+    left, right = np.indices((len(sizes), len(sizes))).reshape(2, -1)
+    expected = [len(np.intersect1d(parts[i], parts[j])) for i, j in zip(left, right, strict=True)]
+    for level in levels():
+        common = np.empty(len(left), dtype=np.int64)
+        kernel.use_level(level)
+        try:
+            kernel.compare_sets(parts, sets, left, right, common)
+        finally:
+            kernel.use_level()
+        assert (level, common.tolist()) == (level, expected)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 100, 5000, 16_384, 16_385, 20_000])
 def test_hashes_of_any_number_are_sorted(n: int) -> None:
     check_sorted([f"w{number}" for number in range(n)])
@@ -475,14 +500,17 @@ def bucket_case(slot_bits: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("slot_bits", [16, 1])
-@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("is_file", [False, True])
 @pytest.mark.parametrize("way", ["compiled", "reference"])
 def test_pairs_of_buckets_are_compared_as_one_by_one(
-    slot_bits: int, later: bool, is_file: bool, way: str, tmp_path: Path,
+    slot_bits: int, is_hot: bool, is_file: bool, way: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Of marked members with all, and of buckets without a band whatever theirs is."""
+    """Of marked members with all, and of buckets without a band whatever theirs is.
+
+    Agreement in a band before does not count where the bucket is hot.
+    """
     if way == "reference":
         use_reference(monkeypatch)
     rows, of_band, sizes, members, cut = bucket_case(slot_bits)
@@ -499,31 +527,33 @@ def test_pairs_of_buckets_are_compared_as_one_by_one(
     ]
     left, right, bands = np.array(pairs).T
     found = reference_agreement(rows[left], rows[right], **cut)
-    keep = (
-        (found.first == bands) | (bands < 0) | (later & (found.first >= 0) & (found.first < bands))
-    )
-    keep &= suffices[found.equal]
-    columns = (left, right, bands, found.first, found.equal, found.matched)
-    expected = np.stack(columns, axis=1)[keep]
+    agree = matching_bands(rows[left], rows[right], **cut)
+    keys = bucket_keys(rows, **cut)
+    hot = np.unique(keys[::2]) if is_hot else None
+    if hot is not None:
+        agree &= ~np.isin(keys[left], hot) | (np.arange(cut["bands"]) >= bands[:, None])
+    first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
+    is_first = (first == bands) & (bands >= 0)
+    keep = (is_first | (bands < 0)) & suffices[found.equal]
+    expected = np.stack((left, right, found.equal, found.matched), axis=1)[keep]
     assert 5 < len(expected) < len(pairs)
     path = tmp_path / "rows"
     path.write_bytes(b"head" + rows.tobytes())
     with path.open("rb") as file:
         source = (file.fileno(), 4, len(rows)) if is_file else (rows, 0, len(rows))
         buckets, words = (of_band, sizes, members, marks), rows.shape[1]
-        how = {**cut, "later": later}
+        how = {**cut, "hot": hot}
         for decided in (None, np.zeros(2, np.uint64), np.zeros(2**12, np.uint64)):
             got = first_agreements(buckets, source, words, suffices, decided=decided, **how)
             if decided is None:
                 assert got.tolist() == expected.tolist()
                 continue
-            firsts = expected[(expected[:, 2] == expected[:, 3]) & (expected[:, 2] >= 0), :2]
             wanted = set(map(tuple, expected.tolist()))
             assert {tuple(row) for row in got.tolist()} <= wanted
             assert {tuple(pair) for pair in got[:, :2].tolist()} == {row[:2] for row in wanted}
             if len(decided) > 2:
                 again = first_agreements(buckets, source, words, suffices, decided=decided, **how)
-                assert len(again) <= len(expected) - len(firsts)
+                assert len(again) <= len(expected) - is_first[keep].sum()
 
 
 def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> None:
@@ -535,7 +565,7 @@ def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> Non
     path.write_bytes(rows.tobytes())
     buckets = np.zeros(1, np.int64), np.array([n]), np.arange(n), np.ones(n, bool)
     suffices = np.arange(words + 1) >= words * 0.35
-    how: Any = {"bands": 50, "rows": 2, "later": True, "decided": None}
+    how: Any = {"bands": 50, "rows": 2, "decided": None}
     expected = first_agreements(buckets, (rows, 0, n), words, suffices, **how)
     with path.open("rb") as file:
         found = first_agreements(buckets, (file.fileno(), 0, n), words, suffices, **how)
@@ -545,7 +575,7 @@ def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> Non
 def test_members_and_rows_that_are_not_there() -> None:
     rows, of_band, sizes, members, cut = bucket_case(16)
     marks, suffices = np.ones(len(members), dtype=bool), np.ones(21, dtype=bool)
-    how = {**cut, "later": False, "decided": None}
+    how = {**cut, "decided": None}
     for place, wrong in ((3, 40), (3, -1), (30, 2**62), (30, -(2**63))):
         spoilt = members.copy()
         spoilt[place] = wrong
@@ -617,43 +647,43 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("shingle_texts", ("x", 0, 5, False, COUNT)),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, NUMBERS[:3], ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, NUMBERS[:3], ROW, 0, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, NUMBERS[:1], ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, NUMBERS[:1], ROW, 0, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, COUNT, b"", None, ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, COUNT, b"", None, ROW, 0, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, SMALL, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, SMALL, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, None, ROW, 0, 2, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 2, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, None, ROW, -1, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, None, ROW, -1, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, None, -1, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, None, -1, 0, 1, 128, 2, 6, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 65, False, False, YES),
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 65, False, None, YES),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, False, YES[1:]),
+            (COUNT, COUNT, *MARKED, None, ROW, 0, 1, 128, 2, 6, False, None, YES[1:]),
         ),
         (
             "agreeing_pairs",
-            (COUNT, COUNT, *MARKED, bytes(16), ROW, 0, 1, 128, 2, 6, False, False, YES),
+            (COUNT, COUNT, *MARKED, bytes(16), ROW, 0, 1, 128, 2, 6, False, None, YES),
         ),
         ("compare_sets", ((NUMBERS,), np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
         ("compare_sets", ([NUMBERS, "x"], np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
