@@ -143,15 +143,30 @@ static int find_set(const Held *held, int64_t number, Set *set)
 
 enum { SET_OUTSIDE = 1 };
 
-static int compare_all(const Held *held, const volatile int64_t *left,
+/* Pairs in turn with one set on the left for which it is put into a table, and the longest set on the right
+   that is looked up there: count_common() hears signals. */
+enum { TABLED_FROM = 4, MOST_TABLED = 1 << 16 };
+
+static int compare_all(const Level *level, const Held *held, const volatile int64_t *left,
                        const volatile int64_t *right, int64_t *common, Py_ssize_t n,
                        const Listener *listener)
 {
+    ValueTable table;
+    int64_t last = -1;
+    int is_tabled = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
         Set one, other;
-        if (!find_set(held, left[i], &one) || !find_set(held, right[i], &other))
+        int64_t number = left[i];
+        if (!find_set(held, number, &one) || !find_set(held, right[i], &other))
             return SET_OUTSIDE;
-        size_t found = count_common(one.values, one.n, other.values, other.n, listener);
+        if (number != last) {
+            last = number;
+            is_tabled = n - i >= TABLED_FROM && left[i + TABLED_FROM - 1] == number
+                        && table_values(&table, one.values, one.n);
+        }
+        size_t found = is_tabled && other.n <= MOST_TABLED
+                           ? level->count_tabled(table.cells, table.shift, other.values, other.n)
+                           : count_common(one.values, one.n, other.values, other.n, listener);
         if (found == NOT_COUNTED || (i % SETS_AT_ONCE == SETS_AT_ONCE - 1 && is_stopped(listener)))
             return WORK_STOPPED;
         common[i] = (int64_t)found;
@@ -186,8 +201,9 @@ static PyObject *py_compare_sets(PyObject *module, PyObject *args)
         Hearing hearing;
         Listener listener = listen_with(&hearing, module);
         Held all = {parts, held, n_sets, sets.buf};
+        const Level *level = level_of(module);
         hearing.released = PyEval_SaveThread();
-        int done = compare_all(&all, left.buf, right.buf, common.buf, n, &listener);
+        int done = compare_all(level, &all, left.buf, right.buf, common.buf, n, &listener);
         PyEval_RestoreThread(hearing.released);
         if (done == SET_OUTSIDE)
             PyErr_SetString(PyExc_IndexError, "a set is outside the parts");

@@ -159,6 +159,22 @@ TARGET static void LEVEL(count_slots_of)(const uint16_t *query, const uint16_t *
         counts[i] = (uint16_t)LEVEL(count_equal)(query, rows, words);
 }
 
+/* Of n values, how many are in a table: each is compared with all of its cell. */
+TARGET static size_t LEVEL(count_tabled)(const uint64_t *cells, int shift, const uint64_t *values,
+                                         size_t n)
+{
+    lanes found = {0};
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *cell = cells + CELL_VALUES * cell_of_value(values[i], shift);
+        for (int part = 0; part < CELL_VALUES; part += LANES)
+            found -= (lanes)(*(const lanes *)(cell + part) == all(values[i]));
+    }
+    uint64_t sum = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        sum += found[lane];
+    return sum;
+}
+
 #undef lanes
 #undef signed_lanes
 #undef LOW_HALF

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError
 from lshdb.search.candidates import contains
 
-__all__ = ["component_roots", "connect", "represent", "spanning"]
+__all__ = ["by_component", "connect", "represent", "spanning"]
 
 Ids = NDArray[np.int64]
 _ROUNDS = 32
 """Of deciding many nodes at once."""
 
 
-def component_roots(left: Ids, right: Ids) -> Ids:
-    """Return the component of each pair: the smallest id in it.
+def by_component(left: Ids, right: Ids) -> Ids:
+    """Return the order of pairs by their component, then by their left and their right id.
 
     Parameters
     ----------
@@ -30,9 +30,12 @@ def component_roots(left: Ids, right: Ids) -> Ids:
     -------
     ndarray of int64, shape (n,)
     """
-    nodes, roots = connect(left, right)
-    left_roots: Ids = roots[np.searchsorted(nodes, left)]
-    return left_roots
+    nodes, left_places, right_places = _numbered(left, right)
+    m = len(nodes)
+    parent, _ = _hooked(m, left_places, right_places)
+    ranks = np.empty(m, dtype=np.int64)
+    ranks[np.argsort(parent, kind="stable")] = np.arange(m)
+    return np.argsort(ranks[left_places] * m + ranks[right_places])
 
 
 def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
@@ -54,8 +57,8 @@ def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
     roots : ndarray of int64, shape (m,)
         The smallest id of its component.
     """
-    nodes, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    parent, _ = _hooked(len(nodes), places[: len(left)], places[len(left) :])
+    nodes, left_places, right_places = _numbered(left, right)
+    parent, _ = _hooked(len(nodes), left_places, right_places)
     return nodes, nodes[parent]
 
 
@@ -71,9 +74,27 @@ def spanning(left: Ids, right: Ids) -> Ids:
     ndarray of int64, shape (m - c,)
         Places of pairs, in order; for m nodes in c components. Costs as much as :func:`connect`.
     """
-    nodes, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    _, hooks = _hooked(len(nodes), places[: len(left)], places[len(left) :])
+    nodes, left_places, right_places = _numbered(left, right)
+    _, hooks = _hooked(len(nodes), left_places, right_places)
     return np.sort(hooks)
+
+
+def _numbered(left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
+    """Return the ids that are in a pair, sorted, and the places of both ends among them.
+
+    Ids that lie close together, as those of many pairs do, are marked in one array instead of
+    sorted: a tenth of the time.
+    """
+    ids = np.concatenate([left, right])
+    lowest = int(ids.min(initial=0))
+    span = int(ids.max(initial=0)) - lowest + 1
+    if span > len(ids):
+        nodes, places = np.unique(ids, return_inverse=True)
+        return nodes, places[: len(left)], places[len(left) :]
+    is_node = np.zeros(span, dtype=bool)
+    is_node[ids - lowest] = True
+    numbers = np.cumsum(is_node) - 1
+    return np.flatnonzero(is_node) + lowest, numbers[left - lowest], numbers[right - lowest]
 
 
 def _hooked(m: int, left: Ids, right: Ids) -> tuple[Ids, Ids]:

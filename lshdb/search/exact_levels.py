@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError
 from lshdb.phases.phase import counting
-from lshdb.search.components import component_roots
+from lshdb.search.components import by_component
 from lshdb.search.verification import points_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
@@ -50,7 +50,7 @@ def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterat
 
     Each text is read once, if those of a component fit into the memory.
     """
-    order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
+    order = by_component(links.left, links.right)
 
     def blocks() -> Iterator[PairBlock]:
         start = 0
@@ -236,6 +236,8 @@ class _TextGroup:
         Instead, one long body.
     block : PairBlock or None
         What can be compared when these sets are there.
+    ids : ndarray of int64
+        The signatures of the block, sorted.
     """
 
     slot: int
@@ -243,6 +245,7 @@ class _TextGroup:
     codec: BodyCodec
     body: Any = None
     block: PairBlock | None = None
+    ids: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class _SetCache:
@@ -307,11 +310,11 @@ class _SetCache:
         """Estimate how many sets fit into some bytes, by the mean size of those stored so far."""
         return n_bytes * self._n_filled // max(1, self._bytes_filled)
 
-    def compare(self, left: Ids, right: Ids) -> NDArray[np.float64]:
-        """Return the similarities of pairs whose sets are there."""
+    def compare(self, left: Ids, right: Ids, ids: Ids) -> NDArray[np.float64]:
+        """Return the similarities of pairs of some signatures, sorted, whose sets are there."""
+        numbers = np.fromiter(map(self._numbers.__getitem__, ids.tolist()), np.int64, len(ids))
         left_numbers, right_numbers = (
-            np.fromiter(map(self._numbers.__getitem__, ids.tolist()), np.int64, len(ids))
-            for ids in (left, right)
+            numbers[np.searchsorted(ids, ends)] for ends in (left, right)
         )
         return compare_sets(self._parts, self._sets, left_numbers, right_numbers)
 
@@ -352,7 +355,7 @@ class _SetLevels(ExactLevels):
                 for group, hashes, counts in shingled:
                     self._sets.fill(group, hashes, counts)
                     if group.block is not None:
-                        yield group.block, self._sets.compare(*group.block)
+                        yield group.block, self._sets.compare(*group.block, group.ids)
                         self._done += 1
                         self._sets.drop_oldest(self._done)
                         self._choose_block()
@@ -372,14 +375,14 @@ class _SetLevels(ExactLevels):
         """Read the texts that are not in memory; the last group of a block says so."""
         for block in blocks:
             self._begun += 1
-            ids = distinct(np.concatenate(block)).tolist()
+            ids = distinct(np.concatenate(block))
             last = None
-            for group in self._groups(self._sets.missing(ids, self._begun)):
+            for group in self._groups(self._sets.missing(ids.tolist(), self._begun)):
                 if last is not None:
                     yield last
                 last = group
             last = last or self._sets.group([], self._begun, WITHOUT_DICTIONARY)
-            last.block = block
+            last.block, last.ids = block, ids
             yield last
 
     def _groups(self, missing: list[int]) -> Iterator[_TextGroup]:

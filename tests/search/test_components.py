@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb.errors import DamageError
-from lshdb.search.components import component_roots, connect, represent, spanning
+from lshdb.search.components import by_component, connect, represent, spanning
 
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=80).map(
     lambda pairs: [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
@@ -39,8 +39,8 @@ def test_components_are_those_of_plain_propagation(pairs: list[tuple[int, int]])
     expected = plain_roots(pairs)
     nodes, roots = connect(*columns(pairs))
     assert dict(zip(nodes.tolist(), roots.tolist(), strict=True)) == expected
-    of_pairs = component_roots(*columns(pairs)).tolist() if pairs else []
-    assert of_pairs == [expected[one] for one, _ in pairs]
+    ordered = [pairs[place] for place in by_component(*columns(pairs)).tolist()]
+    assert ordered == sorted(pairs, key=lambda pair: (expected[pair[0]], *pair))
 
 
 def test_a_long_chain_in_any_order_is_one_component() -> None:
