@@ -168,6 +168,7 @@ def test_tables_and_samples_tell(tmp_path: Path) -> None:
         assert [unit for unit, _ in phases(calls)][:3] == ["documents", "postings", "pairs"]
 
 
+@pytest.mark.sqlite("Postgres hands over rows, not a file")
 def test_a_copy_counts_the_bytes_of_all_its_files(index: Index, tmp_path: Path) -> None:
     calls = heard(lambda **how: index.copy(tmp_path / "b", **how))
     files = [path for path in (tmp_path / "b").iterdir() if path.suffix in (".npy", ".db")]
