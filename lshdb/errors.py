@@ -82,6 +82,9 @@ __all__ = [
 ]
 
 _OF_THE_SYSTEM = {
+    errno.ENOSPC: "make room there, or name another place",
+    errno.EDQUOT: "the quota of this user, or of the directory, is used up: remove files, or have "
+    "it raised",
     errno.EMFILE: "this process cannot open more files: raise the limit, as with ulimit -n 1024",
     errno.ENFILE: "the system cannot open more files: end other programs, or raise its limit",
     errno.ENOMEM: "there is not enough memory: end other programs, or raise the limit (ulimit -v)",
@@ -102,8 +105,6 @@ _OF_WRITING = {
     "index to another one",
     errno.EFBIG: "a file may not become so large: raise the limit (ulimit -f), or lshdb copy the "
     "index to a file system for larger files",
-    errno.EDQUOT: "the quota of this user, or of the directory, is used up: remove files, or have "
-    "it raised",
 }
 
 
@@ -114,8 +115,10 @@ def write_hint(error: OSError, otherwise: str) -> str:
     ----------
     error : OSError
     otherwise : str
-        For a full disk, and for all that has no hint of its own.
+        For a full disk, if it is not empty, and for all that has no hint of its own.
     """
+    if error.errno == errno.ENOSPC and otherwise:
+        return otherwise
     return system_hint(error) or _OF_WRITING.get(error.errno or 0, otherwise)
 
 

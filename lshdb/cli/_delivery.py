@@ -26,7 +26,7 @@ from typing import IO, Any
 from lshdb.errors import LshdbError
 from lshdb.files.descriptors import sync_file
 
-__all__ = ["delivered", "end_answer", "output_delivered"]
+__all__ = ["delivered", "end_answer", "named_output", "output_delivered"]
 
 _POLL_MS = 20
 
@@ -164,11 +164,23 @@ def output_delivered() -> Iterator[None]:
             text.detach()
 
 
+@contextlib.contextmanager
+def named_output() -> Iterator[None]:
+    """Make errors in writing to standard output name it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = "standard output"
+        raise
+
+
 def end_answer() -> None:
     """Deliver what was written to standard output so far, before notes about it."""
     if sys.stdout is None or sys.stdout.closed:
         return
-    sys.stdout.flush()
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if isinstance(raw, _HeldBack):
-        raw.deliver()
+    with named_output():
+        sys.stdout.flush()
+        raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+        if isinstance(raw, _HeldBack):
+            raw.deliver()

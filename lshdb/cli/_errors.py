@@ -18,7 +18,6 @@ warnings go there too, as notes; that there is no kernel, once a day.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import time
 import warnings
@@ -172,12 +171,8 @@ def _report(error: BaseException) -> int:
         )
         return REFUSED
     if isinstance(error, OSError):
-        name, hint = "", system_hint(error)
-        if error.filename is not None:
-            name = f"{error.filename}: "
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                hint = "make room there, or name another place"
-        _show(f"{name}{error.strerror or error}", hint)
+        name = "" if error.filename is None else f"{error.filename}: "
+        _show(f"{name}{error.strerror or error}", system_hint(error))
     else:
         _show(
             f"out of memory{_amounts(error)}", "end other programs, or raise the limit (ulimit -v)"

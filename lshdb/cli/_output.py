@@ -37,7 +37,7 @@ from lshdb.cli._cells import (
     tsv_pattern,
 )
 from lshdb.cli._column import Column
-from lshdb.cli._delivery import delivered, end_answer
+from lshdb.cli._delivery import delivered, end_answer, named_output
 from lshdb.cli._status import erase, status_line
 from lshdb.errors import hide_credentials, install_command
 from lshdb.phases.bars import Share
@@ -444,7 +444,9 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 
     The old contents stay until there are rows: call the yielded function with them.
     """
-    with open(path, "ab") as file:
+    from lshdb.files.whole_files import appended
+
+    with appended(path) as file:
 
         def put(rows: Rows) -> None:
             if file.seekable():
@@ -494,7 +496,8 @@ def table_width() -> int | None:
 def flush_output() -> None:
     """Write the buffer; errors of the reader or the disk are raised here."""
     if sys.stdout is not None and not sys.stdout.closed:
-        sys.stdout.flush()
+        with named_output():
+            sys.stdout.flush()
 
 
 def discard_output() -> None:
@@ -624,8 +627,9 @@ def _write(data: bytes) -> None:
     if data:
         if is_terminal(sys.stdout):
             erase()
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        with named_output():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
 
 
 @contextlib.contextmanager
@@ -661,7 +665,9 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
 
 @contextlib.contextmanager
 def _opened_stream(path: str) -> Iterator[IO[bytes]]:
-    with open(path, "ab") as file:  # /dev/stderr may be a file, which must not begin anew
+    from lshdb.files.whole_files import appended
+
+    with appended(path) as file:  # /dev/stderr may be a file, which must not begin anew
         if click.get_current_context().params.get("advance"):
             with delivered(file) as delivery:
                 yield delivery

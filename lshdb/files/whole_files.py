@@ -31,6 +31,7 @@ from lshdb.files.rights import take_rights
 
 __all__ = [
     "STDOUT",
+    "appended",
     "check_file_place",
     "check_target",
     "require_folder_of",
@@ -144,6 +145,16 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     finally:
         del aside
     sync_directory(Path(folder))
+
+
+@contextlib.contextmanager
+def appended(path: str) -> Iterator[IO[bytes]]:
+    """Open a file, a device or a pipe to write at its end; errors in writing name it."""
+    with (
+        open(path, "ab", buffering=0) as opened,
+        io.BufferedWriter(_Output(opened.fileno(), path)) as file,
+    ):
+        yield file
 
 
 @contextlib.contextmanager

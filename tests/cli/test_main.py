@@ -228,7 +228,7 @@ def test_a_reader_who_has_gone_before_anything_came(index_path: Path) -> None:
         assert command == bad or done.stderr == b""
 
 
-def test_a_full_disk_is_said(index_path: Path) -> None:
+def test_a_full_disk_is_said(index_path: Path, run: Run) -> None:
     for command in (("pairs",), ("stats",), ("sql", "SELECT 1"), ("batches",)):
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
@@ -239,7 +239,15 @@ def test_a_full_disk_is_said(index_path: Path) -> None:
                 check=False,
             )
         assert done.returncode == 1
-        assert done.stderr == b"error: No space left on device\n"
+        assert done.stderr.splitlines() == [
+            b"error: standard output: No space left on device",
+            b"hint: make room there, or name another place",
+        ]
+        file = run(*command[:1], index_path, *command[1:], "-o", "/dev/full", code=1)
+        assert file.stderr.splitlines()[-2:] == [
+            "error: /dev/full: No space left on device",
+            "hint: make room there, or name another place",
+        ]
 
 
 def test_ctrl_c_on_a_long_add(

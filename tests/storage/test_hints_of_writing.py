@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import DatabaseError, Index, LshdbError
+from lshdb.errors import system_hint
 from lshdb.files import descriptors, own_files
 from lshdb.storage.dialects.sqlite import SqliteDatabase
 from tests.children.waiting import end_of
@@ -66,7 +67,7 @@ def test_a_disk_that_was_full_a_moment_ago(path: Path) -> None:
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
     database = SqliteDatabase(path / "index.db")
-    assert database.hint(error, "") == "make room on its disk"
+    assert database.hint(error, "") == system_hint(OSError(errno.ENOSPC, "full"))
     assert database.hint(error, "wait") == "wait"
 
 

@@ -17,6 +17,7 @@ Decisions, with their reasons:
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -185,10 +186,10 @@ class SqliteDatabase(Database):
                     return system_hint(failure) or otherwise
         if code is not None and (code & 0xFF in _OF_WRITING or code in _OF_WRITING):
             refusal = writing_fails(self.path.parent, self.files)
+            if refusal is None and code & 0xFF == sqlite3.SQLITE_FULL:
+                refusal = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if refusal is not None:
                 return write_hint(refusal, otherwise)
-            if code & 0xFF == sqlite3.SQLITE_FULL and not otherwise:
-                return "make room on its disk"
         return otherwise
 
     def lies_in(self, directory: Path) -> bool:
