@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lshdb import (
@@ -166,9 +165,6 @@ def test_since_in_several_chunks(
 ) -> None:
     monkeypatch.setattr(f"lshdb.search.candidates.{name}", most)
     monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 16)
-    # One place for all pairs: what comes twice is not hidden by what is remembered.
-    use_reference(monkeypatch)
-    monkeypatch.setattr("lshdb.kernel.reference_rows._SPREAD", np.uint64(0))
     test_since_gives_the_pairs_with_a_new_document(make_index)
 
 

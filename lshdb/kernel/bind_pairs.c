@@ -1,12 +1,8 @@
 /* The Python interface of candidate pairs: the pairs of buckets' members that agree first in the band of
-   their bucket, large buckets aside.
-
-   Near-duplicates share most of their buckets, so a pair comes again and again. The pairs that were found
-   last are remembered, each in the one place that its hash gives it, and skipped. A pair that was
-   overwritten meanwhile is compared again, with the same answer. */
+   their bucket, large buckets aside. A pair that shares many buckets comes again and again: that it agreed
+   before is seen by its first bands, sooner than a table of the pairs that were found is looked up. */
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +37,7 @@ typedef struct {
     int is_bits;
     const volatile int64_t *hot; /* sorted keys of buckets that do not count */
     size_t n_hot;
-    const uint8_t *suffices;   /* by the number of equal slots */
-    _Atomic uint64_t *decided; /* 0 or the name of a pair; other calls may use it at once */
-    int shift;                 /* of a pair's hash, to its place there */
+    const uint8_t *suffices; /* by the number of equal slots */
 } Asked;
 
 typedef struct {
@@ -136,13 +130,6 @@ static int is_elsewhere(const Asked *asked, const uint16_t *one, const uint16_t 
 
 static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, int64_t band)
 {
-    uint64_t name = (uint64_t)left << 32 | (uint32_t)right;
-    _Atomic uint64_t *decided = NULL;
-    if (asked->decided && (uint64_t)left <= UINT32_MAX && (uint64_t)right <= UINT32_MAX) {
-        decided = asked->decided + (name * SPREAD >> asked->shift);
-        if (name && band >= 0 && atomic_load_explicit(decided, memory_order_relaxed) == name)
-            return WORK_DONE;
-    }
     int failure = 0;
     const uint16_t *one = cached_row(&asked->cache, left, NULL, &failure);
     const uint16_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
@@ -150,8 +137,6 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
         return failure;
     if (band >= 0 && is_elsewhere(asked, one, other, (size_t)band))
         return WORK_DONE;
-    if (decided)
-        atomic_store_explicit(decided, name, memory_order_relaxed);
     int32_t equal, matched, first;
     (asked->is_bits ? compare_bits : compare_rows)(asked->level, one, other,
                                                    asked->cache.source.row_words, asked->bands,
@@ -223,7 +208,7 @@ static int take_buckets(Asked *asked, const Buckets *buckets, size_t *marked, An
 }
 
 PyDoc_STRVAR(agreeing_pairs_doc,
-"agreeing_pairs(bands, sizes, members, marks, decided, source, offset, n_rows, words, n_bands, height,\n"
+"agreeing_pairs(bands, sizes, members, marks, source, offset, n_rows, words, n_bands, height,\n"
 "    is_bits, hot, suffices)\n"
 "--\n\n"
 "Compare each two members of each bucket: bands and sizes (n of int64), then members (int64), one bucket\n"
@@ -231,34 +216,19 @@ PyDoc_STRVAR(agreeing_pairs_doc,
 "the pairs that agree in the band of the bucket and in none before it, except where their bucket is among\n"
 "the sorted keys hot (int64, or None), or all pairs where the bucket's band is -1, and for whose number of\n"
 "equal slots suffices (one byte for each number) is not 0: a bytearray of left, right, equal slots and\n"
-"agreeing bands (int64). Pairs in decided (a power of two of uint64, or none) are skipped; those that agree\n"
-"as said get there.\n"
-"The rows are a buffer, or lie in the file of a descriptor from `offset` on. Raises IndexError for a member\n"
+"agreeing bands (int64). The rows are a buffer, or lie in the file of a descriptor from `offset` on. Raises IndexError for a member\n"
 "outside the n_rows rows, OSError if the file cannot be read, ValueError if it is too short.");
-
-static int power_of(const Py_buffer *decided)
-{
-    Py_ssize_t n = decided->len / 8;
-    if (!is_length(decided, n, 8, "decided"))
-        return -1;
-    if (n < 2 || n & (n - 1)) {
-        PyErr_SetString(PyExc_ValueError, "decided is not a power of two of places");
-        return -1;
-    }
-    return __builtin_ctzll((unsigned long long)n);
-}
 
 static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
 {
     Py_ssize_t words, n_bands, height;
     long long offset, n_rows;
     int is_bits;
-    PyObject *source, *table, *large;
-    HELD Py_buffer bands = {0}, sizes = {0}, members = {0}, decided = {0}, held = {0};
+    PyObject *source, *large;
+    HELD Py_buffer bands = {0}, sizes = {0}, members = {0}, held = {0};
     HELD Py_buffer suffices = {0}, marks = {0}, hot = {0};
-    if (!PyArg_ParseTuple(args, "y*y*y*y*OOLLnnnpOy*", &bands, &sizes, &members, &marks, &table,
-                          &source, &offset, &n_rows, &words, &n_bands, &height, &is_bits, &large,
-                          &suffices)
+    if (!PyArg_ParseTuple(args, "y*y*y*y*OLLnnnpOy*", &bands, &sizes, &members, &marks, &source,
+                          &offset, &n_rows, &words, &n_bands, &height, &is_bits, &large, &suffices)
         || !is_banding(words, is_bits ? 1 : WORD_BITS, n_bands, height))
         return NULL;
     Py_ssize_t n = sizes.len / 8, m = members.len / 8;
@@ -278,15 +248,6 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
             return NULL;
         asked.hot = hot.buf;
         asked.n_hot = (size_t)hot.len / 8;
-    }
-    if (table != Py_None) {
-        if (PyObject_GetBuffer(table, &decided, PyBUF_WRITABLE))
-            return NULL;
-        int power = power_of(&decided);
-        if (power < 0)
-            return NULL;
-        asked.decided = decided.buf;
-        asked.shift = 64 - power;
     }
     if (!take_source(source, &asked.cache.source, &held))
         return NULL;

@@ -70,7 +70,6 @@ def agreeing_pairs(
     sizes: Buffer,
     members: Buffer,
     marks: Buffer,
-    decided: Buffer | None,
     source: Buffer | int,
     offset: int,
     n_rows: int,

