@@ -8,6 +8,9 @@ takes the same memory however many copies there are.
 
 from __future__ import annotations
 
+import copy
+import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -155,6 +158,24 @@ class SignatureDocuments:
         """Return for each signature the place of its first document, and how many it has."""
         starts = np.searchsorted(self._signatures, signature_ids, side="left")
         return starts, np.searchsorted(self._signatures, signature_ids, side="right") - starts
+
+    def first_by_key(self, most: int) -> SignatureDocuments:
+        """Return them with at most so many documents of each signature: the first by key."""
+        starts = np.flatnonzero(np.diff(self._signatures, prepend=-1))
+        sizes = np.diff(starts, append=len(self._signatures))
+        is_kept = np.ones(len(self._signatures), dtype=bool)
+        for large in np.flatnonzero(sizes > most).tolist():
+            copies = range(int(starts[large]), int(starts[large] + sizes[large]))
+            is_kept[copies.start : copies.stop] = False
+            is_kept[heapq.nsmallest(most, copies, key=self.keys.__getitem__)] = True
+        if is_kept.all():
+            return self
+        fewer = copy.copy(self)
+        fewer._signatures, fewer.doc_ids, fewer.batches = (
+            column[is_kept] for column in (self._signatures, self.doc_ids, self.batches)
+        )
+        fewer.keys = list(itertools.compress(self.keys, is_kept.tolist()))
+        return fewer
 
     def places(self, signature_ids: Ids) -> tuple[Ids, Ids]:
         """Return for each document of each signature which of these that is, and its place."""

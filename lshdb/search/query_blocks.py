@@ -273,8 +273,13 @@ class BlockSearcher:
         n_queries = end - begin
         of_query = np.bincount(candidates.numbers - begin, counts, n_queries).astype(np.int64)
         bounds = np.searchsorted(candidates.numbers, np.arange(begin, end + 1))
+        of_listing = of_query
+        if self._top is not None:  # equally similar copies are listed by key, for every query
+            documents = documents.first_by_key(self._top)
+            _, counts = documents.of(candidates.ids)
+            of_listing = np.bincount(candidates.numbers - begin, counts, n_queries).astype(np.int64)
         first = 0
-        for last in _cut(of_query):
+        for last in _cut(of_listing):
             part = slice(int(bounds[first]), int(bounds[last]))
             candidate, place = documents.places(candidates.ids[part])
             numbers = candidates.numbers[part][candidate] - begin - first

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lshdb import Index, InputError
 from lshdb.params.metrics import METRICS
 from lshdb.search import query_blocks
+from lshdb.search.pair_columns import SignatureDocuments
 from tests.conftest import edited, family_corpus
 
 DIM = 24
@@ -187,3 +188,28 @@ def test_copies_beyond_counting(
         blocks = list(index.query_many(queries, top=None, workers=workers).columns())
         assert [len(block) for block in blocks] == [200] * 40
         assert all(list(answer[1]) == alone for block in blocks for answer in block.answers())
+
+
+@pytest.mark.parametrize("top", [1, 3, 10])
+def test_copies_that_cannot_be_listed_are_not_gone_through(
+    make_index: Callable[..., Index], monkeypatch: pytest.MonkeyPatch, top: int
+) -> None:
+    """As many equal questions as there are equal texts cost no more than what they list."""
+    index = make_index(threshold=0.5, k=2)
+    texts = ["a text that is here again and again", "a text that is here again and often"]
+    index.add([(f"key {7 * number % 60:02}", texts[number % 3 == 0]) for number in range(60)])
+    alone = [index.query(text, top=top) for text in texts]
+    assert alone[0].truncated == 60 - top
+    n_placed = []
+    plain = SignatureDocuments.places
+
+    def counted(documents: SignatureDocuments, ids: Any) -> Any:
+        placed = plain(documents, ids)
+        n_placed.append(len(placed[0]))
+        return placed
+
+    monkeypatch.setattr(SignatureDocuments, "places", counted)
+    answers = index.query_many([(str(number), texts[number % 2]) for number in range(40)], top=top)
+    for number, (_, hits) in enumerate(answers):
+        assert (list(hits), hits.truncated) == (list(alone[number % 2]), 60 - top)
+    assert 0 < sum(n_placed) <= 40 * 2 * top
