@@ -48,6 +48,7 @@ __all__ = [
     "Blocks",
     "Column",
     "RowBlock",
+    "agrees",
     "be_quiet",
     "chosen_format",
     "complain",
@@ -287,6 +288,14 @@ def working(words: str, count: Callable[[], str] | None = None) -> Iterator[None
             yield
     else:
         yield
+
+
+def agrees(question: Callable[[], str]) -> bool:
+    """Ask somebody at a terminal, unless there is nothing to ask; elsewhere nobody waits."""
+    if not is_terminal(sys.stdin) or not is_terminal(sys.stderr):
+        return True
+    text = question()
+    return not text or click.confirm(harmless(text), err=True)
 
 
 # Standard output

@@ -10,9 +10,11 @@ from lshdb import Index, ParameterError
 from lshdb.arguments import parse_moment
 from lshdb.cli._command import option
 from lshdb.cli._options import Command, index_argument, lock_option
-from lshdb.cli._output import note
+from lshdb.cli._output import agrees, note
 
 __all__ = ["command"]
+
+_NOT_AGREED = 1
 
 
 @click.command("expire", cls=Command)
@@ -30,7 +32,9 @@ __all__ = ["command"]
 )
 @option("--dry-run", is_flag=True, help="Only count the documents.")
 @lock_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     index_path: str,
     *,
     not_seen_since: str | None,
@@ -40,7 +44,8 @@ def command(
 ) -> None:
     """Remove the documents of INDEX that no add has brought since a date.
 
-    A document counts as seen each time an add brings it, changed or not.
+    A document counts as seen each time an add brings it, changed or not. On a terminal, it asks
+    before it removes all documents.
 
     \b
     lshdb expire news.lshdb --older-than 90d
@@ -51,6 +56,15 @@ def command(
         raise click.UsageError("give either --not-seen-since or --older-than")
     since = _moment(not_seen_since, older_than or "")
     with Index.open(index_path) as index:
+
+        def question() -> str:
+            n_gone = index.expire(since, dry_run=True).removed
+            is_all = 0 < n_gone == len(index)
+            return f"these are all {n_gone:,} documents of {index_path}; remove them?" * is_all
+
+        if not dry_run and not agrees(question):
+            note("nothing was removed")
+            ctx.exit(_NOT_AGREED)
         result = index.expire(since, dry_run=dry_run, lock_timeout=lock_timeout)
     would = "would be removed" if dry_run else "removed"
     note(f"{result.removed:,} {would}: not seen since {since:%Y-%m-%d %H:%M:%S} UTC")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import AddResult, Document
+from lshdb import AddResult, Document, Index
 from lshdb.cli._long_work import AddProgress, time_left
 from lshdb.documents.blocks import DocumentBlock, DocumentStream
 from lshdb.documents.io.streams import Progress
@@ -49,6 +49,24 @@ def test_no_bar_where_the_terminal_can_do_nothing(on_terminal: OnTerminal, tmp_p
     (tmp_path / "news.jsonl").write_text(jsonl(DOCUMENTS))
     code, shown = on_terminal("add", "a.lshdb", "news.jsonl", TERM="dumb")
     assert code == 0 and "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "left", "expected"), [(b"\n", 4, 1), (b"n\n", 4, 1), (b"y\n", 0, 0)]
+)
+def test_all_documents_go_if_somebody_agrees(
+    on_terminal: OnTerminal, run: Run, tmp_path: Path, typed: bytes, left: int, expected: int
+) -> None:
+    (tmp_path / "news.jsonl").write_text(jsonl(DOCUMENTS))
+    path = tmp_path / "a.lshdb"
+    run("add", path, tmp_path / "news.jsonl")
+    code, shown = on_terminal("expire", path, "--not-seen-since", "2999-01-01", typed=typed)
+    assert code == expected
+    assert f"these are all 4 documents of {path}; remove them? [y/N]" in plain(shown)
+    with Index.open(path) as index:
+        assert len(index) == left
+    code, shown = on_terminal("expire", path, "--older-than", "1d")
+    assert code == 0 and "remove them?" not in shown
 
 
 def test_input_typed_at_the_terminal(on_terminal: OnTerminal, tmp_path: Path) -> None:
