@@ -20,7 +20,7 @@ from lshdb.arguments import check_folder_name, printable, refuse_url
 from lshdb.errors import LshdbError, ParameterError
 from lshdb.files.aside import AsideFolder
 from lshdb.files.descriptors import sync_directory, sync_file
-from lshdb.files.whole_files import check_target, require_folder_of, whole_file
+from lshdb.files.whole_files import appended, check_target, require_folder_of, whole_file
 
 __all__ = ["check_place", "makes_folder", "write_page", "written_file", "written_folder"]
 
@@ -111,9 +111,12 @@ def _is_report(path: Path) -> bool:
 @contextlib.contextmanager
 def written_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """Write the page of a report that is one file, or into a pipe."""
+    if path == _STDOUT:  # may be a file that a shell opened: opening it anew would begin it again
+        with open(os.dup(1), "wb", buffering=_BUFFER) as file:
+            yield file
+        return
     if _is_stream(path):
-        # Standard output may be a file that a shell opened: opening it anew would begin it again.
-        with open(os.dup(1) if path == _STDOUT else path, "wb", buffering=_BUFFER) as file:
+        with appended(path) as file:
             yield file
         return
     with whole_file(path, overwrite=overwrite) as file:
