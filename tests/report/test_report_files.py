@@ -104,7 +104,7 @@ def test_a_disk_that_fills_up_where_pages_are_written(
     with pytest.raises(OSError, match="No space left"):
         index.report(tmp_path / "pages", sample=0)
     assert left_over(tmp_path) == []
-    with pytest.raises(OSError, match="No space left.*: ./dev/full"):
+    with pytest.raises(OSError, match=r"No space left.*: ./dev/full"):
         index.report("/dev/full", sample=0)
 
 
