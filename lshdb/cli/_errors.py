@@ -18,6 +18,7 @@ warnings go there too, as notes; that there is no kernel, once a day.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import warnings
@@ -170,7 +171,7 @@ def _report(error: BaseException) -> int:
             "raise the limit: ulimit -u, or pids.max of the container",
         )
         return REFUSED
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
         name = "" if error.filename is None else f"{error.filename}: "
         _show(f"{name}{error.strerror or error}", system_hint(error))
     else:

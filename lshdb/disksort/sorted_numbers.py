@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DatabaseError, LshdbError
 from lshdb.files.descriptors import read_at, write_at
+from lshdb.files.temporary_folder import temporary_hint
 
 __all__ = ["MOST_SIGNATURES", "PairTally"]
 
@@ -200,5 +201,5 @@ def _added_up(names: NDArray[np.uint64], counts: Ids | None) -> _Tallied:
 def _failure(error: OSError) -> DatabaseError:
     return DatabaseError(
         f"the temporary file in {tempfile.gettempdir()} failed: {error.strerror or error}",
-        hint="make room there, or name another folder in the environment variable TMPDIR",
+        hint=temporary_hint(error),
     )

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import ClassVar, Generic, Self, TypeVar
 
 from lshdb.errors import DatabaseError, InputError
-from lshdb.files.temporary_folder import TemporaryFolder
+from lshdb.files.temporary_folder import TemporaryFolder, temporary_hint
 
 __all__ = ["Ranked", "Scratch", "Sums"]
 
@@ -180,5 +180,5 @@ def _open(create: str) -> sqlite3.Connection:
 def _failure(error: Exception) -> DatabaseError:
     return DatabaseError(
         f"the temporary database in {tempfile.gettempdir()} failed: {error}",
-        hint="make room there, or name another folder in the environment variable TMPDIR",
+        hint=temporary_hint(error),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import secrets
 import tempfile
@@ -21,9 +22,17 @@ from pathlib import Path
 from typing import Self
 
 from lshdb.cancel import on_interruption
+from lshdb.errors import system_hint
 from lshdb.files.process import Process
 
-__all__ = ["TemporaryFolder"]
+__all__ = ["TemporaryFolder", "temporary_hint"]
+
+
+def temporary_hint(error: Exception) -> str:
+    """Return what to do where a temporary file has failed."""
+    is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    known = system_hint(error) if isinstance(error, OSError) and not is_full else None
+    return known or "make room there, or name another folder in the environment variable TMPDIR"
 
 
 class TemporaryFolder:

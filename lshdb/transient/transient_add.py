@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_whole
 from lshdb.documents.document import Given, Rejected
 from lshdb.errors import LshdbError
+from lshdb.files.temporary_folder import temporary_hint
 from lshdb.handle import require_whole_documents
 from lshdb.ingest import add_sizes
 from lshdb.ingest.add import (
@@ -321,7 +322,7 @@ def add_to_transient(
             raise
         raise LshdbError(
             f"writing temporary files to {store.path.parent} failed: {error.strerror}",
-            hint="make room there, or name another folder in the environment variable TMPDIR",
+            hint=temporary_hint(error),
         ) from error
     del add  # what it knows of contents and keys is needed no more
     give_memory_back()

@@ -122,11 +122,13 @@ LIMITED = (
 )
 
 
-def limited(limit: str, value: int, *command: object) -> subprocess.CompletedProcess[str]:
+def limited(
+    limit: str, value: int, *command: object, **surroundings: str
+) -> subprocess.CompletedProcess[str]:
     """A command that may take so much of something; it must not end with a traceback."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, limit, str(value), "lshdb", *map(str, command)],
-        capture_output=True, text=True, check=False, env=environment(), timeout=900,
+        capture_output=True, text=True, check=False, env=environment(**surroundings), timeout=900,
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return done

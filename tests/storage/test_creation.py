@@ -196,3 +196,18 @@ def test_a_lock_whose_directory_was_renamed_is_not_taken_for_the_one_aside(tmp_p
     (creation.aside / "lock").touch()
     assert not creation.lock.is_in_place()
     creation.lock.release()
+
+
+def test_the_lock_is_released_where_memory_is_too_short_to_clean_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: IndexDirectory) -> None:
+        raise MemoryError
+
+    creation = Creation(tmp_path / "x.lshdb")
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDirectory, "read_description", fail)
+        with pytest.raises(MemoryError):
+            creation.abandon()
+    Index.create(tmp_path / "x.lshdb", lock_timeout=0).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.lshdb"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb import Index
-from lshdb.storage.place.directory import read_toml
+from lshdb.storage.place.directory import IndexDirectory, read_toml
 
 pytestmark = pytest.mark.fast
 
@@ -45,3 +46,17 @@ def test_what_lshdb_writes_takes_the_short_way(
     expected = tomllib.loads(text)
     monkeypatch.setattr("tomllib.loads", None)
     assert read_toml(text) == expected
+
+
+def test_it_is_read_in_the_memory_that_it_takes(tmp_path: Path) -> None:
+    """Every open reads it, and so does the cleaning up after memory ran out."""
+    Index.create(tmp_path / "x.lshdb").close()
+    directory = IndexDirectory(tmp_path / "x.lshdb")
+    directory.read_description()  # what it imports is there
+    tracemalloc.start()
+    try:
+        directory.read_description()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2**20

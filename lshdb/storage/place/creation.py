@@ -337,21 +337,26 @@ class Creation:
         index there removes both. An index in its place stays, and so does what another process is
         working on.
         """
-        if self in _UNFINISHED and self._process.is_this:
-            # Another error, or a signal, is on its way and is the one to report.
-            with contextlib.suppress(LshdbError, OSError):
-                if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename
-                    self.lock.release()
-                    self.lock.timeout = 0.0
-                    self._take_lock()
-                if self.lock.is_in_place() and not self._is_own:
-                    self._claim()
-                if self.lock.is_in_place() and self._is_removed():
-                    self._remove_files()
-                    self.lock.path.unlink()
-                    self.aside.rmdir()
-        self.lock.release()
+        try:
+            if self in _UNFINISHED and self._process.is_this:
+                # Another error, or a signal, is on its way and is the one to report.
+                with contextlib.suppress(LshdbError, OSError):
+                    self._remove()
+        finally:
+            self.lock.release()
         _UNFINISHED.discard(self)
+
+    def _remove(self) -> None:
+        if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename
+            self.lock.release()
+            self.lock.timeout = 0.0
+            self._take_lock()
+        if self.lock.is_in_place() and not self._is_own:
+            self._claim()
+        if self.lock.is_in_place() and self._is_removed():
+            self._remove_files()
+            self.lock.path.unlink()
+            self.aside.rmdir()
 
     def _is_removed(self) -> bool:
         """Remove the database; return whether nothing is left of it."""

@@ -281,7 +281,8 @@ class IndexDirectory:
         """Return the bytes of a description."""
         try:
             with open(path, "rb", opener=open_file) as file:
-                return file.read(_LONGEST + 1)
+                # As much memory as is asked for is taken first.
+                return file.read(min(os.fstat(file.fileno()).st_size, _LONGEST) + 1)
         except (FileNotFoundError, NotADirectoryError):
             raise self._absent() from None
         except OSError as error:
