@@ -1,19 +1,23 @@
 """Faults in tasks of Spark, and a life of a dataset on two executors that are killed.
 
-    python -m tests.fault.spark_cluster FOLDER {0,1}
+    python -m tests.fault.spark_cluster FOLDER {sound,killed,idle}
 
-The second argument says whether they are: the first task of each function of ours, in each
-question, kills its own executor once it has given out a batch. Prints the answers, and which
-functions have killed, as a line of JSON.
+``killed``: the first task of each function of ours, in each question, kills its own executor once
+it has given out a batch. ``idle``: under dynamic allocation, and after each stage of ours nothing
+runs until Spark has removed all executors, with all that they kept; without the last two
+questions, whose stages would take most of an hour so. Prints the answers, which
+functions have killed, and how many executors were removed in each question, as a line of JSON.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import pkgutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,15 @@ SETTINGS = {
     "spark.stage.maxConsecutiveAttempts": "50",
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.shuffle.io.retryWait": "200ms",
+}
+IDLE = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "4s",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.maxExecutors": "2",
 }
 CHAINED = {"_hashed_batches"}
 """Functions that work in a task of another one."""
@@ -65,13 +78,13 @@ def disturbed(disturb: Callable[[str], None]) -> Callable[..., Any]:
     return mapped
 
 
-def modules() -> list[Any]:
-    """Those that hand functions to tasks."""
+def modules(having: str = "mapped") -> list[Any]:
+    """Those that hand functions to tasks, or use another function."""
     import lshdb.spark
 
     names = [one.name for one in pkgutil.iter_modules(lshdb.spark.__path__)]
     found = [importlib.import_module(f"lshdb.spark.{name}") for name in names]
-    return [one for one in found if hasattr(one, "mapped")]
+    return [one for one in found if hasattr(one, having)]
 
 
 def fail_once(folder: Path) -> Callable[[str], None]:
@@ -110,6 +123,41 @@ def kill_once(folder: Path) -> Callable[[str], None]:
     return disturb
 
 
+class IdleExecutors:
+    """Waits after each named job until Spark has removed all executors.
+
+    Parameters
+    ----------
+    session : SparkSession
+        With the settings ``IDLE``.
+
+    Attributes
+    ----------
+    n_removed : int
+        How many there were.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._context = session.sparkContext._jsc.sc()
+        self._named_job = importlib.import_module("lshdb.spark.named_jobs").named_job
+        self.n_removed = 0
+
+    @contextlib.contextmanager
+    def named_job(self, session: Any, words: str) -> Iterator[dict[str, int]]:
+        """Take the place of the function."""
+        with self._named_job(session, words) as counts:
+            yield counts
+        n = self._n_alive()
+        for _ in range(200):
+            if not self._n_alive():
+                break
+            time.sleep(0.1)
+        self.n_removed += n - self._n_alive()
+
+    def _n_alive(self) -> int:
+        return int(self._context.getExecutorMemoryStatus().size()) - 1  # without the driver
+
+
 def orphans(path: str) -> set[str]:
     """Files of a dataset's tables that no log names."""
     dataset = Dataset.open(path)
@@ -123,26 +171,30 @@ def orphans(path: str) -> set[str]:
 
 
 def main() -> None:
-    folder, kills = Path(sys.argv[1]), sys.argv[2] == "1"
+    folder, how = Path(sys.argv[1]), sys.argv[2]
     # Workers begin in folders of their own, and import lshdb.
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    settings = IDLE if how == "idle" else {"spark.checkpoint.dir": str(folder / "checkpoints")}
     spark = spark_session.start(
-        folder / "spark",
-        master="local-cluster[2,1,1024]",
-        **SETTINGS,
-        **{"spark.checkpoint.dir": str(folder / "checkpoints")},
+        folder / "spark", master="local-cluster[2,1,1024]", **SETTINGS, **settings
     )
-    answers, killed = [], []
-    for number, question in enumerate(_life(spark, folder)):
-        if kills:
-            marks = folder / f"marks{number}"
-            marks.mkdir()
+    idle = IdleExecutors(spark)
+    if how == "idle":
+        for module in modules("named_job"):
+            module.named_job = idle.named_job
+    answers, killed, removed = [], [], []
+    life = _life(spark, folder)
+    for number, question in enumerate(life[:4] if how == "idle" else life):
+        marks = folder / f"marks{number}"
+        marks.mkdir()
+        if how == "killed":
             for module in modules():
                 module.mapped = disturbed(kill_once(marks))
+        n_before = idle.n_removed
         answers.append(question())
-        if kills:
-            killed.append(sorted(mark.name for mark in marks.iterdir()))
-    print(json.dumps({"killed": killed, "answers": answers}))
+        killed.append(sorted(mark.name for mark in marks.iterdir()))
+        removed.append(idle.n_removed - n_before)
+    print(json.dumps({"killed": killed, "removed": removed, "answers": answers}))
     spark_session.stop(spark, folder / "spark")
 
 

@@ -61,7 +61,7 @@ def test_every_first_attempt_fails(
 @pytest.mark.long
 def test_executors_are_killed(tmp_path: Path) -> None:
     """One of two in every stage of ours, with speculation on; in sessions of their own."""
-    sound, killed = (_lived(tmp_path / kills, kills) for kills in "01")
+    sound, killed = (_lived(tmp_path / how, how) for how in ("sound", "killed"))
     assert killed["answers"] == sound["answers"]
     add, pairs, change, clusters, dedup, in_rounds = map(set, killed["killed"])
     assert {"_signed_batches", "_hashed_batches"} <= add
@@ -72,10 +72,20 @@ def test_executors_are_killed(tmp_path: Path) -> None:
     assert {"_forest_batches", "_lost_batches"} <= in_rounds
 
 
-def _lived(folder: Path, kills: str) -> dict[str, Any]:
+@pytest.mark.long
+def test_idle_executors_are_removed(tmp_path: Path) -> None:
+    """All of them after each stage, under dynamic allocation and without a checkpoint folder."""
+    sound, idle = (_lived(tmp_path / how, how) for how in ("sound", "idle"))
+    assert idle["answers"] == sound["answers"][: len(idle["answers"])]
+    assert sound["removed"] == [0] * len(sound["answers"])
+    _, pairs, _, clusters = idle["removed"]
+    assert pairs >= 1 and clusters >= 2
+
+
+def _lived(folder: Path, how: str) -> dict[str, Any]:
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fault.spark_cluster", str(folder), kills],
+        [sys.executable, "-m", "tests.fault.spark_cluster", str(folder), how],
         capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
