@@ -150,10 +150,10 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setattr(scratch, "_CHUNK", 1)
-    opened: list[str] = []
+    opened: list[Path] = []
     connect = scratch.sqlite3.connect
 
-    def watched(path: str, **options: object) -> object:
+    def watched(path: Path, **options: object) -> object:
         opened.append(path)
         return connect(path, **options)  # type: ignore[call-overload]
 
@@ -164,7 +164,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     next(stream)  # the rejection, when a row is on disk
     assert os.listdir(folder) == []
     stream.close()  # type: ignore[attr-defined]
-    assert len(opened) == 2 and all(path.startswith(str(folder)) for path in opened)
+    assert len(opened) == 2 and all(path.is_relative_to(folder) for path in opened)
     assert os.listdir(folder) == []
 
 
