@@ -6,6 +6,7 @@ import importlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -160,8 +161,13 @@ def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int)
     documents = tmp_path / "more.jsonl"
     documents.write_text(jsonl((f"m{number}", f"words {number}") for number in range(3_000)))
     done = limited("RLIMIT_AS", mebibytes * 2**20, "add", "--workers", "8", index_path, documents)
-    assert done.returncode in (0, 1, -6, 134)  # aborted: OpenBLAS does that as it is loaded
+    # Libraries that are loaded with no memory left may end the process, as OpenBLAS and zstd do.
+    # The index is sound whatever ended it.
+    assert done.returncode in (0, 1, -signal.SIGABRT, -signal.SIGSEGV), done.stderr
     assert done.returncode != 1 or "memory" in done.stderr
+    with Index.open(index_path) as index:
+        assert index.check() == []
+        assert index.stats().documents in (4, 3_004)
 
 
 def without_threads() -> list[str]:

@@ -274,7 +274,7 @@ def _merge(
     writer = OrderWriter(descriptor, banding, OrderLayout(n, banding.n_orders), order, segment)
     for buckets, ids in _in_blocks(parts, order, most):
         in_order, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
-        writer.add(in_order, (ids[entries] - first).astype("<u4"))
+        writer.add(in_order, (ids.take(entries) - first).astype("<u4"))
     writer.close()
 
 
