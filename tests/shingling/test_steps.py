@@ -42,6 +42,7 @@ _TELLING = _telling_characters()
 
 
 @pytest.mark.parametrize("steps", COMBINATIONS)
+@pytest.mark.long(when=lambda steps: COMBINATIONS.index(steps) % 4)
 def test_twice_is_once_and_as_in_the_plain_path(steps: str) -> None:
     rng = random.Random(steps)
     for text in ("\0a".join(_TELLING), "".join(rng.sample(_TELLING, len(_TELLING)))):

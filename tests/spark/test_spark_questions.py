@@ -191,7 +191,9 @@ def test_whole_decimals_are_keys(spark: Any) -> None:
         lshdb.spark.pairs(df.withColumn("id", df["id"].cast("decimal(5, 2)")))
 
 
-def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_rejected_joins_nothing(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
     """What is like both of two unlike documents has a key that came before."""
     words = make_text(random.Random(3), 60).split()
 
@@ -202,7 +204,7 @@ def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPa
     df = spark.createDataFrame(rows, "id string, text string, night int")
     alone = df.where("night = 2 OR id != 'b'")
     assert [row.size for row in lshdb.spark.clusters(alone, order="night").collect()] == [3] * 3
-    for many in (spanning_pairs.MANY, 0):
+    for many in (spanning_pairs.MANY, 0) if is_long else (0,):
         monkeypatch.setattr(spanning_pairs, "MANY", many)
         monkeypatch.setattr(spanning_pairs, "SAVED", 1)
         assert lines(lshdb.spark.clusters(df, order="night")) == []
@@ -242,7 +244,7 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "crowded", "twice", "nothing"])
-@pytest.mark.long(when=lambda kind: kind in ("twice", "nothing"))
+@pytest.mark.long(when=lambda kind: kind != "crowded")
 def test_answers_from_common_stages_are_those_of_each_question(
     spark: Any, kind: str, is_long: bool
 ) -> None:
@@ -325,6 +327,7 @@ def test_values_without_an_order_are_refused(spark: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["alike", "crowded"])
+@pytest.mark.long(when=lambda kind: kind == "crowded")
 def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
     spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
