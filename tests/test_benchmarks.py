@@ -315,6 +315,7 @@ def test_pairs_are_timed_and_scored(
 
 
 @pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.long(when=lambda whole: whole)
 def test_a_night_is_timed_and_scored(
     planted: Planted, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:

@@ -99,6 +99,7 @@ def _altered(rng: random.Random, text: str, aim: str, others: list[str]) -> str:
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.long(when=lambda corpus: corpus in ("long", "every length", "long words", "lists"))
 def test_texts_that_differ_as_an_aim_says_are_found(
     tmp_path: Path, is_long: bool, corpus: str
 ) -> None:

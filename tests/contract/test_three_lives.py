@@ -66,7 +66,7 @@ def counts(done: Any) -> tuple[Any, ...]:
     return tuple(getattr(done, name) for name in names)
 
 
-def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any) -> None:
+def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any, is_long: bool) -> None:
     """Counts, lines and stored rows; and the dataset comes back as an index of either database."""
     from lshdb.spark.dataset_index import Index
 
@@ -83,11 +83,11 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any) -> None:
     assert done[1].rejected == 2 and done[1].replaced == 2 and done[1].unchanged == 4
     gone = many.remove(REMOVED)
     assert (gone.removed, gone.missing, gone.batches) == (2, ["not there"], [3])
-    pairs, since = rows(many.pairs()), rows(many.pairs(since=2))
-    assert pairs != since != []
+    pairs, since = rows(many.pairs()), rows(many.pairs(since=2)) if is_long else []
+    assert bool(since) == is_long and pairs != since
     found = sorted((row["cluster"], row["size"], row["key"]) for row in many.clusters().collect())
-    kept = {row["key"]: row["kept_key"] for row in many.dedup().collect()}
-    assert many.check() == []
+    kept = {row["key"]: row["kept_key"] for row in many.dedup().collect()} if is_long else {}
+    assert not is_long or many.check() == []
     for place in both.places:
         one = place.create("one", threshold=0.5)
         assert counts(one.add(FIRST, source="x")) == counts(done[0])
@@ -95,9 +95,10 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any) -> None:
         other = one.remove(REMOVED)
         assert (gone.removed, gone.missing) == (other.removed, other.missing)
         assert lines(one) == pairs
-        assert lines(one, since=2) == since
         assert clusters(one) == found
-        assert {each.key: each.kept_key for each in one.dedup()} == kept
+        if is_long:
+            assert lines(one, since=2) == since
+            assert {each.key: each.kept_key for each in one.dedup()} == kept
         back_to = place.folder / "back"
         with OneMachine.from_export(tmp_path / "d", back_to, **place.database()) as back:
             assert stored(back) == stored(one)

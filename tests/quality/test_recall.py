@@ -40,6 +40,7 @@ def planted_pairs(
 
 @pytest.mark.parametrize("scheme", ["fss", "universal"])
 @pytest.mark.parametrize(("threshold", "seed"), [(0.8, 1), (0.5, 2)])
+@pytest.mark.long(when=lambda scheme, threshold: (scheme == "fss") != (threshold == 0.8))
 def test_recall_by_similarity_follows_the_s_curve(
     make_index: Make, scheme: str, threshold: float, seed: int
 ) -> None:
