@@ -155,15 +155,16 @@ def test_too_many_open_files_are_no_damage(index_path: Path, tmp_path: Path) -> 
     assert limited("RLIMIT_NOFILE", 256, "check", index_path).returncode == 0
 
 
-@pytest.mark.parametrize("mebibytes", [140, 150, 160, 180, 200, 220, 240, 300, 2000])
+@pytest.mark.parametrize("mebibytes", [140, 150, 160, 180, 200, 220, 240, 282, 290, 300, 2000])
 def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int) -> None:
     """Threads have stacks, which take their part of the limit first."""
     documents = tmp_path / "more.jsonl"
     documents.write_text(jsonl((f"m{number}", f"words {number}") for number in range(3_000)))
     done = limited("RLIMIT_AS", mebibytes * 2**20, "add", "--workers", "8", index_path, documents)
-    # Libraries that are loaded with no memory left may end the process, as OpenBLAS and zstd do.
-    # The index is sound whatever ended it.
-    assert done.returncode in (0, 1, -signal.SIGABRT, -signal.SIGSEGV), done.stderr
+    # Libraries that are loaded with no memory left may end the process: OpenBLAS aborts, which has
+    # a buffer a core, and zstd's module breaks in the least. The index is sound whatever ended it.
+    by_libraries = [-signal.SIGABRT, -signal.SIGSEGV] if mebibytes < 200 else [-signal.SIGABRT]
+    assert done.returncode in (0, 1, *by_libraries), done.stderr
     assert done.returncode != 1 or "memory" in done.stderr
     with Index.open(index_path) as index:
         assert index.check() == []

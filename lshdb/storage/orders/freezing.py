@@ -274,6 +274,7 @@ def _merge(
     writer = OrderWriter(descriptor, banding, OrderLayout(n, banding.n_orders), order, segment)
     for buckets, ids in _in_blocks(parts, order, most):
         in_order, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
+        # Not ids[entries]: short of memory, NumPy 2.4 ends the process where it must cast an index.
         writer.add(in_order, (ids.take(entries) - first).astype("<u4"))
     writer.close()
 
