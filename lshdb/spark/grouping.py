@@ -2,9 +2,9 @@
 
 Components are found by large stars and small stars in turn (Kiveris, Lattanzi, Mirrokni, Rastogi
 and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): each round sends
-pairs of ids, and no memory grows with a component. The rounds end when every node points to one
-node that points to itself. Up to ``MOST_AT_ONCE`` pairs, one task runs the code of one machine
-(``search/components.py``), which takes a second instead of ten rounds. If there are more, each task
+pairs of ids, and no memory grows with a component. The rounds end when every node has one smaller
+neighbor, or none. Up to ``MOST_AT_ONCE`` pairs, one task runs the code of one machine
+(``search/components.py``) in place of rounds, which takes a second. If there are more, each task
 first drops pairs whose ends its other pairs connect; that is usually enough.
 
 Then one task cuts each component by representatives, as one machine does. A component of more than
@@ -89,30 +89,78 @@ def components(edges: DataFrame) -> DataFrame:
 
 
 def stars(edges: DataFrame) -> DataFrame:
-    """Return the components of any number of pairs, by rounds of large stars and small stars."""
-    now = cut(edges.select(sf.greatest("left", "right").alias("node"),
-                           sf.least("left", "right").alias("root")).distinct())  # fmt: skip
-    while not _are_stars(now):
-        turned = now.select(sf.col("root").alias("node"), sf.col("node").alias("root"))
-        arrows = now.unionByName(turned)
-        least = arrows.groupBy("node").agg(sf.min(sf.least("node", "root")).alias("least"))
-        large = arrows.where("root > node").join(least, "node")
-        large = large.select(sf.col("root").alias("node"), sf.col("least").alias("root")).distinct()
-        least = large.groupBy("node").agg(sf.min("root").alias("least"))
-        small = large.join(least, "node")
-        moved = small.where("root > least").select(sf.col("root").alias("node"),
-                                                   sf.col("least").alias("root"))  # fmt: skip
-        former, now = now, cut(least.toDF("node", "root").unionByName(moved).distinct())
-        _free(former)
-    roots = now.select(sf.col("root").alias("signature_id"), "root").distinct()
-    return now.toDF("signature_id", "root").unionByName(roots)
+    """Return the components of any number of pairs, by rounds of large stars and small stars.
+
+    A large star moves a node and its larger neighbors to the least of all its neighbors; a small
+    star does so with a node and the smaller ones. In both, a task connects whatever it has: a chain
+    of a million nodes takes three rounds. A round adds at most one pair for each node.
+    """
+    now = edges.select(sf.col("left").alias("node"), sf.col("right").alias("neighbor"))
+    while True:
+        turned = now.select(sf.col("neighbor").alias("node"), sf.col("node").alias("neighbor"))
+        large = _starred(now.unionByName(turned), is_large=True)
+        _free(now)
+        if large.where("is_open").isEmpty():
+            break
+        greater = sf.greatest("node", "neighbor").alias("node")
+        lesser = sf.least("node", "neighbor").alias("neighbor")
+        now = _starred(large.select(greater, lesser), is_large=False)
+        _free(large)
+    ends = large.select(sf.col("node").alias("signature_id"), sf.col("neighbor").alias("root"))
+    roots = ends.select(sf.col("root").alias("signature_id"), "root")
+    found = cut(ends.unionByName(roots).distinct())
+    _free(large)
+    return found
 
 
-def _are_stars(now: DataFrame) -> bool:
-    """Return whether each node points to one node, and none of these points any further."""
-    n = now.count()
-    once = now.select("node").distinct().count() == n
-    return once and now.join(now.select(sf.col("root").alias("node")), "node", "semi").isEmpty()
+def _starred(arrows: DataFrame, *, is_large: bool) -> DataFrame:
+    """Compute the stars of nodes and their neighbors."""
+    rows = gathered(arrows, "node", order=["node", "neighbor"])
+    names = "node binary, neighbor binary" + (", is_open boolean" if is_large else "")
+    return cut(rows.mapInArrow(mapped(_star_batches, is_large), names))
+
+
+def _star_batches(is_large: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the stars of what a task has, ``MOST_AT_ONCE`` pairs at a time.
+
+    The last node of one part may be the first of the next, and takes its root along.
+    """
+    parts: _Ends = []
+    n = 0
+    for batch in batches:
+        parts += _ends(batch)
+        n += batch.num_rows
+        if n >= MOST_AT_ONCE:
+            stars, last = _stars(parts, is_large)
+            yield stars
+            parts, n = [last], 0
+    if n:
+        yield _stars(parts, is_large)[0]
+
+
+def _stars(parts: _Ends, is_large: bool) -> tuple[pa.RecordBatch, tuple[Ids, Ids]]:
+    """Return each node and the least that pairs connect it with, and both for the last node.
+
+    A large star is open if a node has another neighbor beside a smaller one. It leaves out smaller
+    nodes that have no neighbors here: the task that has those moves both ends of such a pair.
+    """
+    left, right, ids = _numbered_ends(parts)
+    nodes, roots = connect(left, right)
+    is_sent = roots < nodes
+    columns = []
+    if is_large:
+        least, most = nodes.copy(), np.zeros(len(nodes), dtype=np.int64)
+        np.minimum.at(least, left, right)
+        np.maximum.at(most, left, right)
+        is_moved = np.zeros(len(nodes), dtype=bool)
+        is_moved[left] = True
+        is_moved[right[right > left]] = True
+        is_sent &= is_moved
+        columns = [pa.array(((least < nodes) & (least != most))[is_sent])]
+    columns = [binaries(ids[nodes[is_sent]]), binaries(ids[roots[is_sent]]), *columns]
+    names = ["node", "neighbor", "is_open"][: len(columns)]
+    last = left[-1:]
+    return pa.RecordBatch.from_arrays(columns, names), (ids[last], ids[roots[last]])
 
 
 _Ends = list[tuple[Ids, Ids]]
@@ -161,7 +209,7 @@ def _connected_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 def _ends(batch: pa.RecordBatch) -> _Ends:
     if not batch.num_rows:
         return []
-    return [(ids_of(batch.column("left")).copy(), ids_of(batch.column("right")).copy())]
+    return [(ids_of(batch.column(0)).copy(), ids_of(batch.column(1)).copy())]
 
 
 def _id_batch(*columns: Ids, names: list[str]) -> pa.RecordBatch:

@@ -363,6 +363,73 @@ def test_stars_are_the_components_of_one_task(spark: Any, monkeypatch: pytest.Mo
     assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
 
 
+def starred(
+    pairs: set[tuple[bytes, bytes]], *, is_large: bool, n_tasks: int, size: int
+) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """Large or small stars as so many tasks find them; and whether one is open."""
+    if is_large:
+        arrows = sorted(pairs | {(other, node) for node, other in pairs})
+    else:
+        arrows = sorted((max(pair), min(pair)) for pair in pairs)
+    found, is_open = [], False
+    for task in range(n_tasks):
+        rows = [row for row in arrows if int.from_bytes(row[0][:8], "big") * 7919 % n_tasks == task]
+        batches = [
+            pa.RecordBatch.from_arrays(
+                [pa.array(column) for column in zip(*rows[at : at + size], strict=True)],
+                names=["node", "neighbor"],
+            )
+            for at in range(0, len(rows), size)
+        ]
+        for batch in grouping._star_batches(is_large, batches):
+            found += zip(*(column.to_pylist() for column in batch.columns[:2]), strict=True)
+            is_open |= is_large and any(batch.column("is_open").to_pylist())
+    return found, is_open
+
+
+GRAPHS = {
+    "path": [(number, number + 1) for number in range(60)],
+    "hub": [(30, other) for other in range(60) if other != 30] + [(80, 59)],
+    "grid": [(n, n + 1) for n in range(48) if n % 7 < 6] + [(n, n + 7) for n in range(42)],
+    "random": [(n * n % 61, n * 7 % 59) for n in range(1, 90)],
+    "dense": [(n * n % 97, n * 31 % 89) for n in range(1, 300)],
+    "families": [
+        pair for n in range(0, 60, 4) for pair in itertools.combinations(range(n, n + 4), 2)
+    ],
+    "pairs": [(n, n + 1) for n in range(0, 40, 2)],
+    "none": [],
+}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(("most", "n_tasks"), [(1, 1), (2, 5), (7, 3), (1000, 1), (1000, 60)])
+def test_stars_connect_whatever_a_task_has_at_once(
+    graph: str, most: int, n_tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the neighbors of a node are in many parts; and there are never many more pairs."""
+    monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
+    numbers = list(range(100))
+    random.Random(graph).shuffle(numbers)
+    edges = [(numbers[a], numbers[b]) for a, b in GRAPHS[graph] if a != b]
+    left, right = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    nodes, roots = connect(left, right)
+    pairs = {(one_id(a), one_id(b)) for a, b in edges}
+    for _round in range(20):
+        large, is_open = starred(pairs, is_large=True, n_tasks=n_tasks, size=1 + most % 5)
+        assert most < 1000 or len(large) <= len(pairs) + len(nodes)
+        if not is_open:
+            break
+        small, _ = starred(set(large), is_large=False, n_tasks=n_tasks, size=1 + most % 5)
+        pairs = set(small)
+    assert not is_open
+    assert set(large) == {
+        (one_id(node), one_id(root))
+        for node, root in zip(nodes.tolist(), roots.tolist(), strict=True)
+        if node != root
+    }
+
+
 @pytest.mark.parametrize("most", [pytest.param(3, marks=pytest.mark.long), 40])
 def test_representatives_in_rounds_are_those_of_one_task(
     spark: Any, monkeypatch: pytest.MonkeyPatch, most: int
