@@ -85,8 +85,8 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any, is_long:
     assert (gone.removed, gone.missing, gone.batches) == (2, ["not there"], [3])
     pairs = rows(many.pairs())
     assert pairs != []
-    found = sorted((row["cluster"], row["size"], row["key"]) for row in many.clusters().collect())
     if is_long:
+        found = sorted((row.cluster, row.size, row.key) for row in many.clusters().collect())
         since = rows(many.pairs(since=2))
         assert pairs != since != []
         kept = {row["key"]: row["kept_key"] for row in many.dedup().collect()}
@@ -98,8 +98,8 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any, is_long:
         other = one.remove(REMOVED)
         assert (gone.removed, gone.missing) == (other.removed, other.missing)
         assert lines(one) == pairs
-        assert clusters(one) == found
         if is_long:
+            assert clusters(one) == found
             assert lines(one, since=2) == since
             assert {each.key: each.kept_key for each in one.dedup()} == kept
         back_to = place.folder / "back"

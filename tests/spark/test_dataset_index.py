@@ -187,7 +187,7 @@ def test_a_dataset_of_format_1_is_upgraded(
     assert many.check() == [] == list((path / "postings").glob("bucket_range=*/*"))
 
 
-@pytest.mark.parametrize("metric", ["jaccard", "hamming"])
+@pytest.mark.parametrize("metric", ["jaccard", pytest.param("hamming", marks=pytest.mark.long)])
 def test_a_check_finds_what_was_not_added(
     make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any, metric: str
 ) -> None:

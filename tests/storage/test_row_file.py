@@ -161,12 +161,12 @@ def test_file_that_is_no_npy(file: RowFile, content: bytes) -> None:
         file.check_header(0)
 
 
-def test_every_flipped_bit_of_the_header_is_found(file: RowFile) -> None:
-    """Of digits of the row count, too: they make it another number."""
+def test_every_flipped_bit_of_the_header_is_found(file: RowFile, is_long: bool) -> None:
+    """Of digits of the row count, too: they make it another number. A fifth of them by default."""
     file.append(0, rows(0, 5))
     file.set_header(0)
     good = file.path.read_bytes()
-    for place in range(8 * HEADER_BYTES):
+    for place in range(0, 8 * HEADER_BYTES, 1 if is_long else 5):
         bad = bytearray(good)
         bad[place // 8] ^= 1 << place % 8
         file.path.write_bytes(bad)
