@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import random
 import re
@@ -21,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lshdb import Index
+from lshdb import Index, LshdbError
 from lshdb.params.order_layout import CELL, OrderLayout
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.bands.band_table import BandTable
@@ -1028,3 +1029,62 @@ def test_exact_copies_are_shared_where_the_order_of_contents_is_scrambled(
     with snapshot_of(path) as (snapshot, _):  # new rows were sorted with those of the damaged file
         assert snapshot.postings.cover() is not None
         assert snapshot.postings.cover().n_covered == n + 3
+
+
+def asked(path: Path) -> tuple[list[tuple[str, str, float]], list[str], int]:
+    """The pairs of an index, what a check says of it, and how many signatures an order covers."""
+    said: list[str] = []
+    with Index.open(path) as index:
+        pairs = [(pair.key1, pair.key2, pair.similarity) for pair in index.pairs()]
+        said += map(str, index.check(on_note=said.append))
+        return pairs, said, index.stats().ordered_signatures
+
+
+def test_an_order_that_cannot_be_mapped_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where addresses are limited; it is a file of the index all the same."""
+    with Index.create(tmp_path / "a", threshold=0.5) as index:
+        index.add(texts(random.Random(5), 300))
+    expected = asked(tmp_path / "a")
+    assert expected[0] and expected[2] > 0
+    mapped = mmap.mmap
+    n_refused = 0
+
+    def refusing(descriptor: int, *arguments: Any, **options: Any) -> mmap.mmap:
+        nonlocal n_refused
+        if descriptor < 0:
+            return mapped(descriptor, *arguments, **options)
+        n_refused += 1
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(mmap, "mmap", refusing)
+    assert asked(tmp_path / "a") == expected
+    assert n_refused
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_an_order_that_cannot_be_opened_now_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Nothing is wrong with it, so no add or compaction removes it, and no check names it."""
+    with Index.create(tmp_path / "a", threshold=0.5) as index:
+        index.add(texts(random.Random(5), 300))
+    expected, names = asked(tmp_path / "a"), order_names(tmp_path / "a")
+
+    def refusing(path: Path, *_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number), str(path))
+
+    for question in ("pairs", "check", "compact", "add"):
+        with (
+            monkeypatch.context() as patch,
+            Index.open(tmp_path / "a") as index,
+            pytest.raises((OSError, LshdbError), match=re.escape(os.strerror(number))),
+        ):
+            patch.setattr("lshdb.storage.orders.order_file.open_file", refusing)
+            if question == "add":
+                index.add([("more", "words that nobody else has in a row")])
+            else:
+                list(getattr(index, question)() or ())
+        assert order_names(tmp_path / "a") == names, question
+    assert asked(tmp_path / "a") == expected

@@ -12,6 +12,7 @@ which rows came before it, too. And the last of its rows that counts is looked u
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -40,6 +41,8 @@ __all__ = ["CommittedRows", "Cover", "OrderFolder", "covering"]
 
 MOST_SORTED = 2_048
 """Rows that no file covers, and that need none: to sort them takes no longer than to ask SQL."""
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Why a sound file cannot be opened."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
 
@@ -310,6 +313,11 @@ class OrderFolder:
 
         A file that cannot be used ends the chain, and is noted. A file may cover more rows than
         are committed in this state, if it was opened for a later one.
+
+        Raises
+        ------
+        OSError
+            This process cannot open more files.
         """
         opened: list[OrderFile] = []
         try:
@@ -323,6 +331,8 @@ class OrderFolder:
             except FileNotFoundError:  # merged into another since it was listed
                 break
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno in _SHORTAGES:
+                    raise  # the file is sound, and an add removes what is refused
                 self.refused.add(name)
                 self.damaged.add(name)
                 self.faults.append(str(error))

@@ -19,6 +19,7 @@ or root, may change is mapped; any other is read by ``pread``.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import re
@@ -255,8 +256,9 @@ class OrderFile:
         )
         self.words: memoryview | None = None
         if is_own:
-            self._map = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
-            self.words = memoryview(self._map)[HEADER_BYTES:]
+            with contextlib.suppress(OSError):  # as where addresses are limited: it is read then
+                self._map = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
+                self.words = memoryview(self._map)[HEADER_BYTES:]
 
     @property
     def place(self) -> Place:
