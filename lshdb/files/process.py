@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 
-__all__ = ["Process", "leave_open", "require_memory"]
+__all__ = ["Process", "has_addresses_for", "leave_open", "require_memory"]
 
 _INHERITED: list[object] = []
 
@@ -47,3 +48,9 @@ def require_memory(n_bytes: int) -> None:
         mmap.mmap(-1, n_bytes).close()
     except OSError as error:
         raise MemoryError from error
+
+
+def has_addresses_for(n_bytes: int) -> bool:
+    """Return whether a map takes an eighth of the addresses of this process at most (ulimit -v)."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return most == resource.RLIM_INFINITY or n_bytes <= most // 8

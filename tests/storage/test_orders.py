@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -1061,6 +1062,10 @@ def test_an_order_that_cannot_be_mapped_is_read(
     monkeypatch.setattr(mmap, "mmap", refusing)
     assert asked(tmp_path / "a") == expected
     assert n_refused
+    n_refused, size = 0, sum(path.stat().st_size for path in (tmp_path / "a").glob("orders.*"))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (7 * size, 7 * size))
+    assert asked(tmp_path / "a") == expected
+    assert not n_refused, "a map would take much of the addresses that there may be"
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])

@@ -14,7 +14,8 @@ neither is a part of it.
 It is derived: without it, a reader sorts the rows, or SQL gives the same answers.
 
 A file that is cut while it is mapped ends the process. So only a file that nobody but its reader,
-or root, may change is mapped; any other is read by ``pread``.
+or root, may change is mapped, and only if that leaves most addresses of the process; any other is
+read by ``pread``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from lshdb.arrays import np
 from lshdb.files.descriptors import copy_range, read_at, sync_directory, sync_file, write_at
 from lshdb.files.own_files import new_file, open_file
+from lshdb.files.process import has_addresses_for
 from lshdb.files.rights import create_file
 from lshdb.params.order_layout import CELL, HEADER_BYTES, OrderLayout
 from lshdb.phases.phase import Phase
@@ -255,8 +257,8 @@ class OrderFile:
             stat.S_IWGRP | stat.S_IWOTH
         )
         self.words: memoryview | None = None
-        if is_own:
-            with contextlib.suppress(OSError):  # as where addresses are limited: it is read then
+        if is_own and has_addresses_for(size):
+            with contextlib.suppress(OSError):  # it is read then
                 self._map = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
                 self.words = memoryview(self._map)[HEADER_BYTES:]
 
