@@ -12,7 +12,6 @@ import shutil
 import sqlite3
 import struct
 import sys
-import tarfile
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from lshdb.files.rights import take_rights
 from lshdb.files.whole_files import whole_file
 from tests.children.waiting import end_of
 from tests.conftest import make_text
+from tests.golden.test_indexes import unpack
 
 pytestmark = [
     pytest.mark.sqlite("files of the index"),
@@ -306,8 +306,7 @@ def test_an_empty_folder_that_waits_for_the_index(shared: Path, user: int) -> No
 def test_an_upgrade_by_root(shared: Path) -> None:
     path = shared / "a.lshdb"
     archive = sorted(GOLDEN.glob("*.tar.gz"))[-1]
-    with tarfile.open(archive) as packed:
-        packed.extractall(shared / "packed", filter="data")
+    unpack(archive, shared / "packed")
     (unpacked,) = (file.parent for file in (shared / "packed").rglob("index.toml"))
     shutil.move(unpacked, path)
     for file in (path, *path.iterdir()):

@@ -60,7 +60,9 @@ HISTORY = {
 
 def unpack(archive: Path, folder: Path, name: str = "golden.lshdb") -> Path:
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as packed:
-        packed.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # of CPython 3.11.4
+            packed.extraction_filter = tarfile.data_filter
+        packed.extractall(folder)
     return folder / name
 
 
