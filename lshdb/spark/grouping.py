@@ -3,7 +3,7 @@
 Components are found by large stars and small stars in turn (Kiveris, Lattanzi, Mirrokni, Rastogi
 and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): each round sends
 pairs of ids, and no memory grows with a component. The rounds end when every node has one smaller
-neighbor, or none. Up to ``MOST_AT_ONCE`` pairs, one task runs the code of one machine
+neighbour, or none. Up to ``MOST_AT_ONCE`` pairs, one task runs the code of one machine
 (``search/components.py``) in place of rounds, which takes a second. If there are more, each task
 first drops pairs whose ends its other pairs connect; that is usually enough.
 
@@ -91,7 +91,7 @@ def components(edges: DataFrame) -> DataFrame:
 def stars(edges: DataFrame) -> DataFrame:
     """Return the components of any number of pairs, by rounds of large stars and small stars.
 
-    A large star moves a node and its larger neighbors to the least of all its neighbors; a small
+    A large star moves a node and its larger neighbours to the least of all its neighbours; a small
     star does so with a node and the smaller ones. In both, a task connects whatever it has: a chain
     of a million nodes takes three rounds. A round adds at most one pair for each node.
     """
@@ -114,7 +114,7 @@ def stars(edges: DataFrame) -> DataFrame:
 
 
 def _starred(arrows: DataFrame, *, is_large: bool) -> DataFrame:
-    """Compute the stars of nodes and their neighbors."""
+    """Compute the stars of nodes and their neighbours."""
     rows = gathered(arrows, "node", order=["node", "neighbor"])
     names = "node binary, neighbor binary" + (", is_open boolean" if is_large else "")
     return cut(rows.mapInArrow(mapped(_star_batches, is_large), names))
@@ -141,8 +141,8 @@ def _star_batches(is_large: bool, batches: Iterable[pa.RecordBatch]) -> Iterator
 def _stars(parts: _Ends, is_large: bool) -> tuple[pa.RecordBatch, tuple[Ids, Ids]]:
     """Return each node and the least that pairs connect it with, and both for the last node.
 
-    A large star is open if a node has another neighbor beside a smaller one. It leaves out smaller
-    nodes that have no neighbors here: the task that has those moves both ends of such a pair.
+    A large star is open if a node has another neighbour beside a smaller one. It leaves out smaller
+    nodes that have no neighbours here: the task that has those moves both ends of such a pair.
     """
     left, right, ids = _numbered_ends(parts)
     nodes, roots = connect(left, right)

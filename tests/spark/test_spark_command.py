@@ -70,11 +70,10 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path, is_long: bo
     for question in questions if is_long else questions[:1]:
         found = run("spark", *question, "--index", data).stdout.splitlines()
         assert sorted(found) == sorted(run(*question, index).stdout.splitlines()) != []
-    if is_long:
-        hits = run("spark", "query", "--index", data, str(files[0])).stdout.splitlines()
-        assert len(hits) > 9 and all(
-            f"{key}\t{key}\t1.000000\texact" in hits for key, _ in documents[:9]
-        )
+    hits = run("spark", "query", "--index", data, str(files[0])).stdout.splitlines()
+    assert len(hits) > 9 and all(
+        f"{key}\t{key}\t1.000000\texact" in hits for key, _ in documents[:9]
+    )
     wrong = run("spark", "query", "--index", data, "--k", "3", str(files[0]), code=1)
     assert "was made with k = 5, but 3 was given" in wrong.stderr
     missing = run("spark", "pairs", "--index", str(tmp_path / "none"), code=1).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import mmap
 import os
 import random
@@ -1080,16 +1081,17 @@ def test_an_order_that_cannot_be_opened_now_stays(
     def refusing(path: Path, *_: object, **__: object) -> int:
         raise OSError(number, os.strerror(number), str(path))
 
-    for question in ("pairs", "check", "compact", "add"):
+    places = ("order_file.open_file", "frozen.order_names")  # the file itself, and its folder
+    for place, question in itertools.product(places, ("pairs", "check", "compact", "add")):
         with (
             monkeypatch.context() as patch,
             Index.open(tmp_path / "a") as index,
             pytest.raises((OSError, LshdbError), match=re.escape(os.strerror(number))),
         ):
-            patch.setattr("lshdb.storage.orders.order_file.open_file", refusing)
+            patch.setattr(f"lshdb.storage.orders.{place}", refusing)
             if question == "add":
                 index.add([("more", "words that nobody else has in a row")])
             else:
                 list(getattr(index, question)() or ())
-        assert order_names(tmp_path / "a") == names, question
+        assert order_names(tmp_path / "a") == names, (place, question)
     assert asked(tmp_path / "a") == expected

@@ -323,6 +323,8 @@ class OrderFolder:
         try:
             names = order_names(self.directory)
         except OSError as error:
+            if error.errno in _SHORTAGES:
+                raise
             self.faults.append(str(error))
             return opened
         for name in covering(self._own(names, rows)):
