@@ -5,14 +5,17 @@ follows is done ahead in other threads, a group of texts at a time: it is decomp
 and cut into shingles, whose sorted hashes stay in one array for the group. The pairs of a block are
 compared as soon as its last group is there, in one call of the kernel. So each text is shingled
 once, as long as its group stays in memory; the group that was needed longest ago is dropped first.
+
+Where the sets of a block take more than half of the memory, it is compared in parts: some sets stay
+until they have met all the others, which are read again for the next.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -36,6 +39,8 @@ __all__ = ["ExactLevels", "LevelsAcross", "check_exactly", "levels_between"]
 Ids = NDArray[np.int64]
 PairBlock: TypeAlias = tuple[Ids, Ids]
 """Pairs of signatures: left ids and right ids."""
+StoredText: TypeAlias = tuple[int, int, str, bytes]
+"""A text as it is stored: (signature_id, doc_id, form, packed)."""
 
 _BLOCK_PAIRS = 1024
 _MOST_PAIRS = 16_384
@@ -43,6 +48,8 @@ _MOST_PAIRS = 16_384
 _GROUP_TEXTS = 512
 _GROUP_BYTES = 2**20
 """Texts, and bytes of them, that are shingled together."""
+_MOST_SET_BYTES = 8
+"""Bytes of a set for a byte of its text: one hash at most."""
 
 
 def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterator[Edges]:
@@ -93,8 +100,8 @@ class TextSource(Protocol):
 
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
-    ) -> Iterator[list[tuple[int, int, str, bytes]]]:
-        """Yield lists of (signature_id, doc_id, form, packed), of some ``n_bytes`` each."""
+    ) -> Iterator[list[StoredText]]:
+        """Yield lists of some ``n_bytes`` each."""
 
     def n_chars_of(self, doc_id: int) -> object:
         """Return the length of a document from its row; None if there is no row."""
@@ -112,7 +119,7 @@ class _TwoSources:
 
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
-    ) -> Iterator[list[tuple[int, int, str, bytes]]]:
+    ) -> Iterator[list[StoredText]]:
         """Yield the bodies of the first index, then of the second."""
         for side, source in enumerate(self._sources):
             ids = [number >> 1 for number in signature_ids if number & 1 == side]
@@ -228,24 +235,42 @@ class _TextGroup:
     ----------
     slot : int
         Their place in the memory of a :class:`_SetCache`.
-    rows : list of (signature_id, doc_id, form, packed)
-        The texts as they are stored.
+    rows : list of StoredText
     codec : BodyCodec
         What unpacks them.
+    n_bytes : int
+        Of the texts, before compression; characters or tokens of a long one.
     body : object
         Instead, one long body.
-    block : PairBlock or None
+    part : _Part or None
         What can be compared when these sets are there.
-    ids : ndarray of int64
-        The signatures of the block, sorted.
     """
 
     slot: int
-    rows: list[tuple[int, int, str, bytes]]
+    rows: list[StoredText]
     codec: BodyCodec
+    n_bytes: int
     body: Any = None
-    block: PairBlock | None = None
-    ids: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    part: _Part | None = None
+
+
+@dataclass(slots=True)
+class _Part:
+    """Pairs of a block that are compared together.
+
+    Attributes
+    ----------
+    block : PairBlock
+        The whole block.
+    places : ndarray of int64
+        Which of its pairs.
+    is_last : bool
+        Whether these are the last ones.
+    """
+
+    block: PairBlock
+    places: Ids
+    is_last: bool
 
 
 class _SetCache:
@@ -256,7 +281,7 @@ class _SetCache:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._bytes = self._bytes_filled = self._n_filled = 0
+        self._bytes = self._bytes_filled = self._n_filled = self._text_bytes = 0
         self._numbers: dict[int, int] = {}
         self._ids: list[list[int]] = []
         self._parts: list[NDArray[np.uint64]] = []
@@ -276,7 +301,7 @@ class _SetCache:
         return missing
 
     def group(
-        self, rows: list[tuple[int, int, str, bytes]], block: int, codec: BodyCodec
+        self, rows: list[StoredText], block: int, codec: BodyCodec, n_bytes: int, body: Any = None
     ) -> _TextGroup:
         """Return a new group, with a place for each text; it stays until this block is done."""
         if not self._free:
@@ -291,7 +316,7 @@ class _SetCache:
         first, ids = slot * _GROUP_TEXTS, [row[0] for row in rows]
         self._needed[slot], self._ids[slot] = block, ids
         self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
-        return _TextGroup(slot, rows, codec)
+        return _TextGroup(slot, rows, codec, n_bytes, body)
 
     def fill(self, group: _TextGroup, hashes: NDArray[np.uint64], counts: Ids) -> None:
         """Put the sets of a group where they belong; an empty group gives its slot back."""
@@ -305,13 +330,21 @@ class _SetCache:
         self._bytes += hashes.nbytes
         self._n_filled += len(counts)
         self._bytes_filled += hashes.nbytes
+        self._text_bytes += group.n_bytes
 
     def fitting(self, n_bytes: int) -> int:
         """Estimate how many sets fit into some bytes, by the mean size of those stored so far."""
         return n_bytes * self._n_filled // max(1, self._bytes_filled)
 
-    def compare(self, left: Ids, right: Ids, ids: Ids) -> NDArray[np.float64]:
-        """Return the similarities of pairs of some signatures, sorted, whose sets are there."""
+    def fitting_text(self, n_bytes: int) -> int:
+        """Estimate of how many bytes of texts the sets fit into some bytes, likewise."""
+        if self._text_bytes == 0:
+            return n_bytes // _MOST_SET_BYTES
+        return n_bytes * self._text_bytes // max(1, self._bytes_filled)
+
+    def compare(self, left: Ids, right: Ids) -> NDArray[np.float64]:
+        """Return the similarities of pairs of signatures whose sets are there."""
+        ids = distinct(np.concatenate([left, right]))
         numbers = np.fromiter(map(self._numbers.__getitem__, ids.tolist()), np.int64, len(ids))
         left_numbers, right_numbers = (
             numbers[np.searchsorted(ids, ends)] for ends in (left, right)
@@ -348,14 +381,22 @@ class _SetLevels(ExactLevels):
         self._begun = self._done = 0
 
     def of(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[PairBlock, NDArray[np.float64]]]:
+        levels = np.empty(0)
         try:
             with closing(
                 work_ahead(self._shingled, self._read(blocks), workers=self._workers)
             ) as shingled:
                 for group, hashes, counts in shingled:
                     self._sets.fill(group, hashes, counts)
-                    if group.block is not None:
-                        yield group.block, self._sets.compare(*group.block, group.ids)
+                    part = group.part
+                    if part is not None:
+                        left, right = (ends[part.places] for ends in part.block)
+                        if len(levels) < len(part.block[0]):
+                            levels = np.empty(len(part.block[0]))
+                        levels[part.places] = self._sets.compare(left, right)
+                        if part.is_last:
+                            yield part.block, levels
+                            levels = np.empty(0)
                         self._done += 1
                         self._sets.drop_oldest(self._done)
                         self._choose_block()
@@ -372,51 +413,88 @@ class _SetLevels(ExactLevels):
         self.block_pairs = min(max(most, _BLOCK_PAIRS), _MOST_PAIRS)
 
     def _read(self, blocks: Iterable[PairBlock]) -> Iterator[_TextGroup]:
-        """Read the texts that are not in memory; the last group of a block says so."""
+        """Read the texts that are not in memory; the last group of a part of a block says so."""
         for block in blocks:
+            places = np.arange(len(block[0]))
+            while len(places):
+                places = yield from self._read_some(block, places)
+
+    def _read_some(self, block: PairBlock, places: Ids) -> Generator[_TextGroup, None, Ids]:
+        """Read some texts, and all that they are compared with; return which pairs are left.
+
+        Of one part after the other the texts are read, and those that have no pair in a later one
+        may go.
+        """
+        later, is_first = places[:0], True
+        while len(places):
             self._begun += 1
-            ids = distinct(np.concatenate(block))
-            last = None
-            for group in self._groups(self._sets.missing(ids.tolist(), self._begun)):
+            missing = self._missing_of(block, places, self._begun)
+            last: _TextGroup | None = None
+            read: set[int] = set()
+            for group in self._groups(missing):
                 if last is not None:
                     yield last
                 last = group
-            last = last or self._sets.group([], self._begun, WITHOUT_DICTIONARY)
-            last.block, last.ids = block, ids
+                read.update(row[0] for row in group.rows)
+            last = last or self._sets.group([], self._begun, WITHOUT_DICTIONARY, 0)
+            here, rest = places, places[:0]
+            if len(read) < len(missing):
+                unread = np.array([one for one in missing if one not in read])
+                rest, here = _split(block, places, unread)
+                if is_first:
+                    rest, later = _split(block, rest, np.array(list(read)))
+                    is_first = False
+                self._missing_of(block, rest, self._begun + 1)  # of the rest, what is here stays
+            last.part = _Part(block, here, is_last=not len(rest) and not len(later))
             yield last
+            places = rest
+        return later
+
+    def _missing_of(self, block: PairBlock, places: Ids, number: int) -> list[int]:
+        """Return which signatures of some pairs have no place; the others stay until ``number``."""
+        ids = distinct(np.concatenate([ends[places] for ends in block]))
+        return self._sets.missing(ids.tolist(), number)
 
     def _groups(self, missing: list[int]) -> Iterator[_TextGroup]:
-        """Read some texts, in groups."""
+        """Read texts, in groups, until their sets may take half of the memory."""
         sets, block, n_found = self._sets, self._begun, 0
-        current: list[tuple[int, int, str, bytes]] = []
+        current: list[StoredText] = []
         room, codec = _GROUP_BYTES, WITHOUT_DICTIONARY
-        for rows in self._source.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
-            n_found += len(rows)
-            fitting = self._source.codec_for(row[3] for row in rows)
-            if current and codec is not fitting:
-                yield sets.group(current, block, codec)
+        still = sets.fitting_text(self._most_bytes // 2)
+        for row, fitting in self._stored(missing):
+            if n_found and still <= 0:
+                break
+            n_found += 1
+            size = size_of_body(row[3])
+            is_full = size is None or size > room or len(current) == _GROUP_TEXTS
+            if current and (is_full or codec is not fitting):
+                yield sets.group(current, block, codec, _GROUP_BYTES - room)
                 current, room = [], _GROUP_BYTES
             codec = fitting
-            for row in rows:
-                size = size_of_body(row[3])
-                if current and (size is None or size > room or len(current) == _GROUP_TEXTS):
-                    yield sets.group(current, block, codec)
-                    current, room = [], _GROUP_BYTES
-                current.append(row)
-                if size is not None:
-                    room -= size
-                    continue
-                _, doc_id, form, packed = row
-                length = partial(self._source.n_chars_of, doc_id)
-                group = sets.group(current, block, codec)
-                group.body = codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
-                yield group
-                current, room = [], _GROUP_BYTES
+            current.append(row)
+            if size is not None:
+                room -= size
+                still -= size
+                continue
+            _, doc_id, form, packed = row
+            length = partial(self._source.n_chars_of, doc_id)
+            body = codec.unpack(form, packed, n_chars=length, doc_id=doc_id)
+            still -= len(body)
+            yield sets.group(current, block, codec, len(body), body)
+            current, room = [], _GROUP_BYTES
         if current:
-            yield sets.group(current, block, codec)
-        if n_found < len(missing):
+            yield sets.group(current, block, codec, _GROUP_BYTES - room)
+        if n_found < len(missing) and (still > 0 or not n_found):
             message = f"the text of signature {min(sets.missing(missing, block))} is missing"
             raise DamageError(message, hint="run lshdb check")
+
+    def _stored(self, ids: list[int]) -> Iterator[tuple[StoredText, BodyCodec]]:
+        """Yield texts as they are stored, and what unpacks them."""
+        lists = self._source.packed_bodies_of_signatures(ids, n_bytes=_GROUP_BYTES // 4)
+        for rows in lists:
+            codec = self._source.codec_for(row[3] for row in rows)
+            for row in rows:
+                yield row, codec
 
     def _shingled(self, group: _TextGroup) -> tuple[_TextGroup, NDArray[np.uint64], Ids]:
         rows = [row[1:] for row in group.rows]
@@ -425,3 +503,10 @@ class _SetLevels(ExactLevels):
         family = self._family
         hashes, counts = family.sets(family.contents(bodies))
         return group, hashes, counts
+
+
+def _split(block: PairBlock, places: Ids, ids: Ids) -> tuple[Ids, Ids]:
+    """Return which of some pairs have one of these signatures, and which have none."""
+    left, right = (ends[places] for ends in block)
+    has_one = np.isin(left, ids) | np.isin(right, ids)
+    return places[has_one], places[~has_one]

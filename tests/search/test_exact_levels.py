@@ -124,6 +124,48 @@ def test_memory_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(levels._sets._numbers) == sum(map(len, levels._sets._ids)) < 80
 
 
+SHAPES: dict[str, list[tuple[int, int]]] = {
+    "families of two": [(one, one + 1) for one in range(0, 200, 2)],
+    "far apart": [(one, one + 100) for one in range(100)],
+    "a chain": [(one, one + 1) for one in range(199)],
+    "a star": [(0, one) for one in range(1, 200)],
+    "all with all": list(itertools.combinations(range(60), 2)),
+}
+MOST_MADE = {
+    "families of two": 200, "far apart": 200, "a chain": 300, "a star": 200, "all with all": 150,
+}  # fmt: skip
+"""Sets that are made, of two hundred texts, or sixty."""
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_block_that_does_not_fit_is_compared_in_parts(
+    path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, shape: str
+) -> None:
+    """Memory is bounded within one block, and few texts are read again."""
+    monkeypatch.setattr(exact_levels, "_GROUP_TEXTS", 4)
+    held: list[int] = []
+    n_made: list[int] = []
+    original = exact_levels._SetCache.fill
+
+    def fill(self: Any, group: Any, hashes: Any, counts: Any) -> None:
+        original(self, group, hashes, counts)
+        held.append(self._bytes)
+        n_made.append(len(counts))
+
+    monkeypatch.setattr(exact_levels._SetCache, "fill", fill)
+    ends = np.array(SHAPES[shape])
+    block = ends[:, 0].copy(), ends[:, 1].copy()
+    with Index.open(path) as index, index._store.reading() as snapshot:
+        family = family_of(index.params)
+        levels: Any = levels_between(snapshot, family, most_bytes=20_000, workers=workers)
+        (expected,) = expected_levels(snapshot, family, [block])
+        ((_, found),) = levels.of([block])
+    assert found.tolist() == expected
+    assert max(held) <= 2 * 20_000 + (2 * workers + 1) * 4 * 301 * 8
+    assert sum(n_made) <= MOST_MADE[shape]
+
+
 @pytest.mark.sqlite("a row is changed behind its back")
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "long", "no text"])

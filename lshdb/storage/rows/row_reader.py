@@ -44,8 +44,6 @@ def _is_older(since: str) -> tuple[str, tuple[str, str]]:
 
 
 _BATCH_ID = DOCUMENT_COLUMNS.split(", ").index("batch_id")
-_FIRST_ROWS = 64
-"""Texts that are read before it is known how long they are."""
 
 WrongTimes = dict[int, tuple[str, str]]
 """When batches say that they began, and cannot have, and the latest time that it can have been."""
@@ -55,12 +53,16 @@ Documents = dict[int, list[tuple[int, str, int]]]
 
 def _groups(cursors: Iterable[ResultRows], n_bytes: int) -> Iterator[list[Any]]:
     """Yield rows, the last column of which is a packed body, of some bytes together."""
-    most = _FIRST_ROWS
     for cursor in cursors:
-        while rows := cursor.fetchmany(most):
+        rows, room = [], n_bytes
+        for row in cursor:
+            rows.append(row)
+            room -= len(row[-1])
+            if room <= 0:
+                yield rows
+                rows, room = [], n_bytes
+        if rows:
             yield rows
-            mean = sum(len(row[-1]) for row in rows) // len(rows)
-            most = min(max(n_bytes // (mean + 1), 1), CHUNK)
 
 
 class RowReader:
@@ -308,8 +310,8 @@ class RowReader:
     ) -> Iterator[list[tuple[int, int, str, bytes]]]:
         """Yield lists of (signature_id, doc_id, form, packed), of one document for each signature.
 
-        A list has some ``n_bytes`` packed bytes, as far as the mean of those before tells. Sorted
-        signatures take half the time of others: their rows lie side by side.
+        A list has ``n_bytes`` packed bytes and the rest of a text, or fewer. Sorted signatures take
+        half the time of others: their rows lie side by side.
         """
         yield from _groups(map(self._first_bodies, chunks(signature_ids)), n_bytes)
 
@@ -318,8 +320,8 @@ class RowReader:
     ) -> Iterator[tuple[list[int], list[Any]]]:
         """Yield the doc_ids and the texts or tokens of documents, decompressed without the lock.
 
-        As they come: in groups of some ``n_bytes`` packed bytes, as far as the mean of those before
-        tells. Does not compare their hashes, as :meth:`bodies_of_signatures` does not.
+        As they come: in groups of ``n_bytes`` packed bytes and the rest of a text, or fewer. Does
+        not compare their hashes, as :meth:`bodies_of_signatures` does not.
 
         Raises
         ------
