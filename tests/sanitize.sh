@@ -81,6 +81,7 @@ else
         # Without those that go through millions of characters or megabytes of text.
         long="megabytes or arbitrary_texts or normalised_as_the or every_code_point or ready_tokens"
         long="$long or 300000 or sketches_of_every_size or compared_by_their_shingles or no_text_is_slow"
+        long="$long or begin_alike or sets_of_many_texts or records_of_every_kind"
         set -- tests/signatures/test_kernels.py tests/signatures/test_families_kernel.py \
             tests/signatures/test_query_kernel.py tests/signatures/test_band_orders.py \
             tests/signatures/test_hostile_callers.py tests/signatures/test_refusals.py \

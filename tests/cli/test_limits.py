@@ -301,6 +301,7 @@ def peak_of_add(folder: Path, text: str, *options: str) -> int:
         ("marks", "word"),
     ],
 )
+@pytest.mark.long(when=lambda kind, unit: unit in ("byte", "token") or kind.endswith("emoji"))
 def test_a_byte_of_a_document_takes_at_most_so_many_of_memory(
     kind: str, unit: str, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def tried(path: Path, do: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.long(when=lambda name: list(DAMAGE).index(name) % 3)
 def test_it_is_found_and_made_good_alike(sound: Both, both: Both, name: str) -> None:
     damaged(sound, both, name)
 

@@ -282,6 +282,7 @@ def test_an_export_that_fails_leaves_nothing_and_is_tried_again(
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.long(when=lambda step: step not in (next(iter(STEPS)), "the commit"))
 def test_an_export_that_was_killed_is_tried_again(
     make_index: Make, tmp_path: Path, step: str
 ) -> None:

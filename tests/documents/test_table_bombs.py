@@ -144,6 +144,7 @@ def arrow_runs(path: Path) -> None:
         (arrow_runs, 3_000, 0),
     ],
 )
+@pytest.mark.long(when=lambda make: make in (dictionary, prefixes, arrow_dictionary, arrow_runs))
 def test_memory_and_signals(
     make: Callable[[Path], None], n_documents: int, n_rejected: int, tmp_path: Path
 ) -> None:

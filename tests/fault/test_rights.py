@@ -213,6 +213,7 @@ def test_root_leaves_the_index_to_its_owner(shared: Path, change: str, umask: in
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("is_setgid", [False, True])
+@pytest.mark.long(when=lambda change, is_setgid: list(CHANGES).index(change) % 2 == is_setgid)
 def test_members_of_a_group_take_turns(shared: Path, change: str, is_setgid: bool) -> None:
     path = shared / "a.lshdb"
     members = {"groups": [EDITORS], "umask": 0o077}

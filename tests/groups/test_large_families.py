@@ -45,6 +45,7 @@ def is_found(index: Index) -> Callable[[str, str], bool]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long(when=lambda kind: kind not in ("chain", "boilerplate"))
 def test_what_is_kept_of_a_family(make_index: Make, kind: str) -> None:
     """A cap of 10 makes buckets of a hundred large ones, as 1,000 does for thousands."""
     documents = family(kind, 220, seed=1)

@@ -45,6 +45,7 @@ _SCRIPTS = {
 
 @pytest.mark.parametrize("script", _SCRIPTS)
 @pytest.mark.parametrize("options", [{}, {"k": 2, "bag": True, "scheme": "universal"}])
+@pytest.mark.long(when=lambda script, options: bool(options) and script not in ("han", "sets"))
 def test_a_query_in_few_calls_answers_as_one_step_by_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, options: dict[str, Any]
 ) -> None:

@@ -163,6 +163,7 @@ def test_what_is_no_document_is_rejected_and_ends_nothing(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["binary", "invalid", "array<binary>"])
+@pytest.mark.long(when=lambda form: form == "binary")
 def test_binary_keys_and_texts_are_read_and_other_bytes_end_nothing(spark: Any, form: str) -> None:
     text = b"the same words stand here once more and again"
     rows = [(b"a", text), (b"b", text), (b"c", b"caf\xe9 " + text), (b"\xff", text), (b"e", None)]
@@ -421,6 +422,7 @@ def test_what_is_kept_is_a_leaf_of_the_plans_that_read_it(spark: Any) -> None:
 
 @pytest.mark.parametrize(("fewest", "most", "n"), [(64, 64, None), (2**25, 2**31, None),
                                                    (64, 2**31, None), (64, 2**31, 40)])  # fmt: skip
+@pytest.mark.long(when=lambda fewest, n: fewest == 64 and n is None)
 def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
     spark: Any, monkeypatch: pytest.MonkeyPatch, fewest: int, most: int, n: int | None
 ) -> None:
