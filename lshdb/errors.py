@@ -76,6 +76,7 @@ __all__ = [
     "UncheckedWarning",
     "hide_credentials",
     "is_secret",
+    "limit_of_memory",
     "system_hint",
     "warn_caller",
     "write_hint",
@@ -94,7 +95,20 @@ _OF_THE_SYSTEM = {
 
 def system_hint(error: OSError) -> str | None:
     """Return a hint for an error of the system, not of the file; None for others."""
-    return _OF_THE_SYSTEM.get(error.errno or 0)
+    hint = _OF_THE_SYSTEM.get(error.errno or 0)
+    if hint and error.errno == errno.ENOMEM and (limit := limit_of_memory()):
+        return f"{hint}; {limit}"
+    return hint
+
+
+def limit_of_memory() -> str | None:
+    """Return in words how many addresses this process may have; None without a limit."""
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return None
+    return f"the limit of this process is {most // 2**20:,} MiB"
 
 
 _OF_WRITING = {

@@ -30,7 +30,7 @@ import click
 from lshdb import DamageError, KernelWarning, LockedError, LshdbError, LshdbWarning, ParameterError
 from lshdb.cancel import Terminated
 from lshdb.cli._output import complain, discard_output, flush_output, note
-from lshdb.errors import system_hint
+from lshdb.errors import limit_of_memory, system_hint
 
 __all__ = [
     "BROKEN_PROMISE",
@@ -184,13 +184,11 @@ def _report(error: BaseException) -> int:
 def _amounts(error: BaseException) -> str:
     """Return how much memory was asked for last, and how much there may be, where that is known."""
     import re
-    import resource
 
     asked = re.search(r"allocate ([0-9.]+ [KMGT]iB)", str(error))  # as NumPy says it
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
     amounts = [f"{asked[1]} more were asked for"] if asked else []
-    if most != resource.RLIM_INFINITY:
-        amounts.append(f"the limit of this process is {most // 2**20:,} MiB")
+    if limit := limit_of_memory():
+        amounts.append(limit)
     return ": " * bool(amounts) + ", and ".join(amounts)
 
 

@@ -242,7 +242,7 @@ class _TextGroup:
         Of the texts, before compression; characters or tokens of a long one.
     body : object
         Instead, one long body.
-    part : _Part or None
+    part : _PartOfBlock or None
         What can be compared when these sets are there.
     """
 
@@ -251,11 +251,11 @@ class _TextGroup:
     codec: BodyCodec
     n_bytes: int
     body: Any = None
-    part: _Part | None = None
+    part: _PartOfBlock | None = None
 
 
 @dataclass(slots=True)
-class _Part:
+class _PartOfBlock:
     """Pairs of a block that are compared together.
 
     Attributes
@@ -445,7 +445,7 @@ class _SetLevels(ExactLevels):
                     rest, later = _split(block, rest, np.array(list(read)))
                     is_first = False
                 self._missing_of(block, rest, self._begun + 1)  # of the rest, what is here stays
-            last.part = _Part(block, here, is_last=not len(rest) and not len(later))
+            last.part = _PartOfBlock(block, here, is_last=not len(rest) and not len(later))
             yield last
             places = rest
         return later

@@ -158,7 +158,7 @@ def judge(folder: Path, name: str, limits: tuple[int, ...]) -> dict[int, str]:
         where = f"{name}, {mebibytes} MiB: exit code {code}, {said[-500:]}"
         assert code in (0, 1, 6), where
         if code == 1:
-            assert "memory" in said, where
+            assert "memory" in said and f"limit of this process is {mebibytes} MiB" in said, where
             assert name in CHANGING or written == [], f"{where}: half an answer is there"
             came[mebibytes] = next(line for line in said.splitlines() if "memory" in line)[:150]
         elif name != "report":  # which has its time
