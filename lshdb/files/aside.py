@@ -106,16 +106,18 @@ class AsideFolder(Aside):
     path : str
     names : re.Pattern
         Names of its files.
+    mode : int
+        Rights of a new one, but for those that the umask takes away.
     """
 
-    def __init__(self, path: str, names: re.Pattern[str]) -> None:
+    def __init__(self, path: str, names: re.Pattern[str], *, mode: int = 0o777) -> None:
         super().__init__(path)
-        self._names = names
+        self._names, self._mode = names, mode
 
     def _open(self, *, is_new: bool) -> None:
         if is_new:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(self.path)
+                os.mkdir(self.path, self._mode)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self.descriptor = open_prepared(self.path, flags, 0, lambda _: None, owner=self)
 

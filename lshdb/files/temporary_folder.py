@@ -7,6 +7,10 @@ another error instead, since it then closes a descriptor twice.
 
 So a folder is noted before it is made, and until it is removed. Where even the finalizer was
 interrupted, the next folder that is made removes it, or the end of the process.
+
+A killed process leaves its folder, perhaps with gigabytes, and a job that runs out of memory does
+so every night. So a folder is locked as long as it is needed, and the next process that makes one
+there removes those of its user that nobody has locked.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import atexit
 import contextlib
 import errno
 import os
+import re
 import secrets
 import tempfile
 import weakref
@@ -23,9 +28,13 @@ from typing import Self
 
 from lshdb.cancel import on_interruption
 from lshdb.errors import system_hint
+from lshdb.files.aside import AsideFolder
 from lshdb.files.process import Process
 
 __all__ = ["TemporaryFolder", "temporary_hint"]
+
+_NAMES = re.compile("lshdb-[0-9a-f]{16}")
+_ANY_FILE = re.compile(".*", re.DOTALL)
 
 
 def temporary_hint(error: Exception) -> str:
@@ -53,11 +62,13 @@ class TemporaryFolder:
     def __init__(self) -> None:
         _remove_forgotten()
         on_interruption(_remove_all)
+        _remove_abandoned(tempfile.gettempdir())
         self.path = Path(tempfile.gettempdir(), f"lshdb-{secrets.token_hex(8)}")
         self._name = str(self.path)
+        self._locked = AsideFolder(self._name, _ANY_FILE, mode=0o700)
         _MADE[self._name] = weakref.ref(self), Process()
         weakref.finalize(self, _remove, self._name)
-        os.mkdir(self._name, 0o700)
+        self._locked.take()
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +83,23 @@ class TemporaryFolder:
 
 _MADE: dict[str, tuple[weakref.ref[TemporaryFolder], Process]] = {}
 """Folders that may be there, and who needs them."""
+
+
+_SEARCHED: set[str] = set()
+"""Where this process has looked for folders of others."""
+
+
+def _remove_abandoned(parent: str) -> None:
+    """Remove what killed processes of this user have left there; once in a process."""
+    if parent in _SEARCHED:
+        return
+    _SEARCHED.add(parent)
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if _NAMES.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                        AsideFolder(entry.path, _ANY_FILE).remove()
 
 
 def _remove(name: str) -> None:

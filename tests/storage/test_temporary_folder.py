@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -17,6 +20,7 @@ from tests.interrupts import every_interrupt
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(temporary_folder, "_SEARCHED", set())
     return tmp_path
 
 
@@ -52,3 +56,42 @@ def test_a_fork_leaves_it_to_its_parent(scratch: Path) -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert os.listdir(scratch) == [folder.path.name]
     assert os.listdir(scratch) == []
+
+
+MAKE = """
+import sys
+from lshdb.files.temporary_folder import TemporaryFolder
+folder = TemporaryFolder()
+(folder.path / "rows").write_bytes(bytes(9))
+print(folder.path.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_next_process_removes_what_a_killed_one_has_left(scratch: Path) -> None:
+    """And neither what another needs, nor what it has not made."""
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    words = [sys.executable, "-c", MAKE]
+    makers = [
+        subprocess.Popen(words, text=True, env=environment, stdin=PIPE, stdout=PIPE)
+        for _ in range(2)
+    ]
+    killed, needed = (maker.stdout.readline().strip() for maker in makers if maker.stdout)
+    makers[0].send_signal(signal.SIGKILL)
+    makers[0].communicate()
+    others = {"lshdb-0123456789abcdef.old", "lshdb-0123", "lshdb-aaaaaaaaaaaaaaaa"}
+    for name in ("lshdb-0123456789abcdef.old", "lshdb-0123"):
+        (scratch / name).mkdir()
+    (scratch / "lshdb-aaaaaaaaaaaaaaaa").symlink_to(scratch / killed)
+    (scratch / "lshdb-bbbbbbbbbbbbbbbb" / "own").mkdir(parents=True)
+    others.add("lshdb-bbbbbbbbbbbbbbbb")
+    assert {killed, needed} <= {*os.listdir(scratch)}
+    with TemporaryFolder() as folder:
+        assert {*os.listdir(scratch)} == {needed, folder.path.name, *others}
+    assert os.listdir(scratch / needed) == ["rows"]
+    makers[1].communicate("")
+    assert {*os.listdir(scratch)} == others
+    with TemporaryFolder():  # a process looks once
+        (scratch / "lshdb-cccccccccccccccc").mkdir()
+        with TemporaryFolder():
+            assert (scratch / "lshdb-cccccccccccccccc").is_dir()
