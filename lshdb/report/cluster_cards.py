@@ -107,7 +107,7 @@ def show_clusters(
 
 
 class _Lookup:
-    """Documents, stored pairs and texts of a batch of clusters, each read in one look-up."""
+    """Documents and stored pairs of a batch of clusters, read in one look-up; texts of each."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Lookup:
         compared: int,
     ) -> None:
         self._params, self._level, self._nights = family.params, level, nights
-        self._compared = compared
+        self._compared, self._snapshot = compared, snapshot
         keys = [key for cluster in clusters for key in cluster.keys[:LOOKED_UP]]
         self._documents = snapshot.documents_of_keys(keys)
         self._edges = self._edges_of(snapshot, level)
@@ -134,11 +134,7 @@ class _Lookup:
         }
         shown = [key for order in self._order.values() for key in order[:compared]]
         self._bands = self._agreeing(snapshot, shown)
-        shown += [self._nearest[key][0] for key in shown if key in self._nearest]
-        doc_ids = {self._documents[key].doc_id for key in shown}
-        self._bodies: dict[int, Any] = (
-            dict(snapshot.bodies_of_documents(sorted(doc_ids))) if self._params.keeps_texts else {}
-        )
+        self._bodies: dict[int, Any] = {}
 
     def _decisions(self, snapshot: Snapshot, decided: Decisions) -> dict[str, str]:
         """Return the key that is kept instead of each document that is dropped."""
@@ -191,6 +187,14 @@ class _Lookup:
             for key, (own, neighbour), agreeing in zip(keys, sides, bands, strict=True)
         }
 
+    def _texts(self, keys: list[str]) -> dict[int, Any]:
+        """Return the bodies of some documents and of the ones nearest to them, by doc_id."""
+        if not self._params.keeps_texts:
+            return {}
+        nearest = [self._nearest[key][0] for key in keys if key in self._nearest]
+        doc_ids = {self._documents[key].doc_id for key in [*keys, *nearest]}
+        return dict(self._snapshot.bodies_of_documents(sorted(doc_ids)))
+
     def _signature(self, key: str) -> int:
         signature_id = self._documents[key].signature_id
         return -1 if signature_id is None else signature_id
@@ -206,6 +210,7 @@ class _Lookup:
             levels.append(self._params.curve.best)
         curve = self._params.curve
         order = self._order[cluster.label]
+        self._bodies = self._texts(order[: self._compared])
         body = self._bodies.get(documents[0].doc_id)
         listed = order[self._compared : self._compared + _LISTED]
         card = cluster_card(

@@ -127,15 +127,26 @@ class SpilledBytes:
         """Return some values, whose numbers are in order; neighbours are read together."""
         return self._values(self._spans.take(numbers))
 
+    def take_blocks(self, numbers: Ids) -> Iterator[tuple[slice, list[bytes]]]:
+        """Yield some values, whose numbers are in order, a megabyte at a time, and which they are.
+
+        A value of more than a megabyte comes alone.
+        """
+        yield from self._blocks(self._spans.take(numbers))
+
     def blocks(self) -> Iterator[list[bytes]]:
-        """Yield all values in order, some megabyte at a time."""
+        """Yield all values in order, as many at a time."""
         for spans in self._spans.blocks():
-            start, ends = 0, spans[:, 1]
-            while start < len(spans):
-                stop = int(np.searchsorted(ends, spans[start, 0] + _READ_BYTES, side="right"))
-                stop = max(stop, start + 1)
-                yield self._values(spans[start:stop])
-                start = stop
+            for _, values in self._blocks(spans):
+                yield values
+
+    def _blocks(self, spans: NDArray[np.int64]) -> Iterator[tuple[slice, list[bytes]]]:
+        start, read = 0, 0
+        ends = np.cumsum(spans[:, 1] - spans[:, 0])
+        while start < len(spans):
+            stop = max(int(np.searchsorted(ends, read + _READ_BYTES, side="right")), start + 1)
+            yield slice(start, stop), self._values(spans[start:stop])
+            start, read = stop, int(ends[stop - 1])
 
     def _values(self, spans: NDArray[np.int64]) -> list[bytes]:
         starts, stops = spans.T

@@ -360,18 +360,22 @@ class TransientState:
     def packed_bodies_of_signatures(
         self, signature_ids: Sequence[int], *, n_bytes: int
     ) -> Iterator[list[tuple[int, int, str, bytes]]]:
-        """Yield lists of (signature_id, doc_id, form, packed), of one document for each."""
+        """Yield lists of (signature_id, doc_id, form, packed), of one document for each.
+
+        A list has a megabyte, or one text.
+        """
         for start in range(0, len(signature_ids), _TEXTS):
             ids = np.sort(np.array(signature_ids[start : start + _TEXTS], dtype=np.int64))
             rows = self._signatures.first_rows(ids)
-            forms = self._sizes(rows)[1].tolist()
-            frames = self._documents.bodies.take(rows)
-            yield [
-                (signature_id, row + 1, FORMS[form], frame)
-                for signature_id, row, form, frame in zip(
-                    ids.tolist(), rows.tolist(), forms, frames, strict=True
-                )
-            ]
+            forms = self._sizes(rows)[1]
+            for part, frames in self._documents.bodies.take_blocks(rows):
+                yield [
+                    (signature_id, row + 1, FORMS[form], frame)
+                    for signature_id, row, form, frame in zip(
+                        ids[part].tolist(), rows[part].tolist(), forms[part].tolist(), frames,
+                        strict=True,
+                    )
+                ]  # fmt: skip
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int], documents: Any = None
@@ -384,21 +388,24 @@ class TransientState:
 
     def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
         """Yield (doc_id, text or tokens) of some documents."""
-        rows = np.sort(np.fromiter(doc_ids, dtype=np.int64)) - 1
-        n_chars, forms = self._sizes(rows)
-        frames = self._documents.bodies.take(rows)
-        for row, form, n, frame in zip(
-            rows.tolist(), forms.tolist(), n_chars.tolist(), frames, strict=True
-        ):
-            yield row + 1, WITHOUT_DICTIONARY.unpack(FORMS[form], frame, n_chars=n)
+        for part, bodies in self.bodies_in_groups(list(doc_ids), n_bytes=0):
+            yield from zip(part, bodies, strict=True)
 
     def bodies_in_groups(
         self, doc_ids: Sequence[int], *, n_bytes: int
     ) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield the doc_ids and the texts or tokens of documents, some at a time."""
+        """Yield the doc_ids and the texts or tokens of documents, a megabyte at a time."""
         for start in range(0, len(doc_ids), _TEXTS):
-            part = dict(self.bodies_of_documents(doc_ids[start : start + _TEXTS]))
-            yield list(part), list(part.values())
+            rows = np.sort(np.array(doc_ids[start : start + _TEXTS], dtype=np.int64)) - 1
+            n_chars, forms = self._sizes(rows)
+            for part, frames in self._documents.bodies.take_blocks(rows):
+                bodies = [
+                    WITHOUT_DICTIONARY.unpack(FORMS[form], frame, n_chars=n)
+                    for form, n, frame in zip(
+                        forms[part].tolist(), n_chars[part].tolist(), frames, strict=True
+                    )
+                ]
+                yield (rows[part] + 1).tolist(), bodies
 
     def n_chars_of(self, doc_id: int) -> int:
         """Return the length of a document."""

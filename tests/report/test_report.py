@@ -14,6 +14,8 @@ import pytest
 
 from lshdb import Document, Index, KeyNotFoundError, ParameterError
 from lshdb.pages.text_markup import show_difference
+from lshdb.report import cluster_cards
+from lshdb.storage.transactions.snapshot import Snapshot
 from tests.conftest import family_corpus
 
 HOSTILE = [
@@ -176,6 +178,23 @@ def test_a_text_beside_another_stands_once_in_the_page(tmp_path: Path) -> None:
     (_, member) = by_class(parse(tmp_path / "report.html"), "member")
     diff = text_of(by_class(member, "diff")[0]).split()
     assert diff == [*words[:21], "own", *words[21:]]
+
+
+def test_texts_of_a_few_clusters_are_in_memory(
+    families: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one at a time, and of those members that are shown beside their nearest ones."""
+    read: list[int] = []
+    original = Snapshot.bodies_of_documents
+
+    def counted(self: Snapshot, doc_ids: Any) -> Any:
+        read.append(len(doc_ids := list(doc_ids)))
+        return original(self, doc_ids)
+
+    monkeypatch.setattr(Snapshot, "bodies_of_documents", counted)
+    families.report(tmp_path / "x.html")
+    assert 2 * cluster_cards.COMPARED >= max(read)
+    assert sum(read) > 2 * max(read)
 
 
 def test_buckets_are_numbered_by_their_bands_from_0(families: Index, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lshdb.transient import document_names
+from lshdb import TransientIndex
+from lshdb.transient import document_names, spilled
 from lshdb.transient.document_names import DocumentNames
 from lshdb.transient.document_signatures import DocumentSignatures
 from lshdb.transient.spilled import SpilledBytes, SpilledRows
@@ -58,6 +60,41 @@ def test_rows_and_values_come_back_in_any_order(tmp_path: Path) -> None:
     assert len(rows.take(numbers[:0])) == len(values.take(numbers[:0])) == 0
     rows.close()
     values.close()
+
+
+def test_long_values_come_back_alone_and_short_ones_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled, "_READ_BYTES", 1000)
+    values = SpilledBytes(tmp_path)
+    texts = [bytes([number]) * (5000 if number % 7 == 3 else 90) for number in range(50)]
+    values.append(texts)
+    for numbers in (np.arange(50), np.array([3]), np.array([1, 2, 10, 17, 18, 40]), np.arange(0)):
+        found = [(numbers[part].tolist(), block) for part, block in values.take_blocks(numbers)]
+        assert [number for part, _ in found for number in part] == numbers.tolist()
+        assert all(block == [texts[number] for number in part] for part, block in found)
+        assert all(len(block) == 1 or len(b"".join(block)) <= 1000 for _, block in found)
+        assert len(found) < len(numbers) or len(numbers) <= 1
+    values.close()
+
+
+def test_texts_of_files_are_read_some_at_a_time() -> None:
+    """By whatever asks for all of them: one of 3 MB is in memory, not twenty."""
+    with TransientIndex.create() as index:
+        index.add((f"d{number}", f"{number} and more words " * 150_000) for number in range(20))
+        with index._store.reading() as state:
+            ids = range(20)
+            for lists in (
+                (bodies for _, bodies in state.bodies_in_groups([*range(1, 21)], n_bytes=2**20)),
+                state.packed_bodies_of_signatures([*ids], n_bytes=2**20),
+                ([body] for _, body in state.bodies_of_signatures([*ids])),
+                ([body] for _, body in state.bodies_of_documents(range(1, 21))),
+            ):
+                tracemalloc.start()
+                assert sum(map(len, lists)) == 20
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+                assert peak < 20_000_000
 
 
 @pytest.mark.parametrize("part", [1, 8, 1000])
