@@ -33,6 +33,8 @@ _CHARACTER_BYTES = 4
 _DOCUMENT_BYTES = 400
 """Memory of a key, of a text without its characters, and of their places."""
 _TEXTS_READ = 256
+_READ_BYTES = 2**22
+"""Texts that are read together: so many, and fewer where they have more bytes."""
 _TOLD = 10_000
 
 
@@ -151,9 +153,11 @@ def sample_of_index(
             yield _place(key, seed), doc_id, key
 
     drawn = heapq.nsmallest(most, places())
-    n_bytes = 0
-    for start in range(0, len(drawn), _TEXTS_READ):
-        part = drawn[start : start + _TEXTS_READ]
+    n_bytes = start = 0
+    size = 1
+    while start < len(drawn) and n_bytes <= memory:
+        part, before = drawn[start : start + size], n_bytes
+        start += size
         bodies = dict(snapshot.bodies_of_documents([doc_id for _, doc_id, _ in part]))
         for _, doc_id, key in part:
             n_bytes += _bytes_of(bodies[doc_id])
@@ -161,8 +165,8 @@ def sample_of_index(
                 break
             sample.keys.append(key)
             sample.bodies.append(bodies[doc_id])
-        if n_bytes > memory:
-            break
+        is_little = n_bytes - before < _READ_BYTES
+        size = min(2 * size, _TEXTS_READ) if is_little else max(1, size // 2)
     documents = snapshot.documents_of_keys(list(named))
     texts = dict(snapshot.bodies_of_documents([document.doc_id for document in documents.values()]))
     sample.named = {key: texts[document.doc_id] for key, document in documents.items()}

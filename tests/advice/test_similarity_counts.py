@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+import tracemalloc
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import lshdb
-from lshdb import Advice, InputError, ParameterError
+from lshdb import Advice, Index, InputError, ParameterError
+from lshdb.advice.sampled_documents import sample_of_index
 
 SLICES = 21
 
@@ -110,6 +113,18 @@ def test_texts_that_memory_does_not_hold_are_not_drawn() -> None:
     documents = [(str(number), "x" * 40_000 + f" {number}") for number in range(200)]
     advice = lshdb.advise(iter(documents), memory=2**22)
     assert 2 <= advice.sampled < 200 and advice.documents == 200
+
+
+def test_long_texts_of_an_index_are_read_few_at_a_time(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add((str(number), f"{number} and more words " * 50_000) for number in range(40))
+        with index._store.reading() as snapshot:
+            tracemalloc.start()
+            drawn = sample_of_index(snapshot, most=40, memory=2**22, seed=1, named=())
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+    assert 2 <= len(drawn.keys) < 6
+    assert peak < 20_000_000  # of 42
 
 
 def test_examples_lie_at_round_numbers_and_show_other_documents() -> None:
