@@ -292,6 +292,7 @@ def test_truth_counts_as_the_definitions_say(tmp_path: Path) -> None:
     assert truth.touching(set()).score(found) == (1.0, 1.0)
 
 
+@pytest.mark.long
 def test_pairs_are_timed_and_scored(
     planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,8 +60,9 @@ def test_a_dataset_that_only_spark_reaches(
         assert back.check() == []
 
 
+@pytest.mark.long
 def test_a_dataset_of_one_machine_goes_on(
-    make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any, is_long: bool
+    make_index: Callable[..., OneMachine], tmp_path: Path, spark: Any
 ) -> None:
     """Exported, asked, added to by two writers, compacted; what is removed is found no more."""
     from lshdb.spark.dataset_index import Index
@@ -73,7 +74,7 @@ def test_a_dataset_of_one_machine_goes_on(
     texts = {"q": FIRST[3][1] + " and a little more", "r": "nothing that is there"}
     asked = spark.createDataFrame(list(texts.items()), "id string, text string")
     found = []
-    for _ in range(2 if is_long else 1):
+    for _ in range(2):
         hits = [("q", hit.key, hit.similarity, "exact") for hit in one.query(texts["q"], top=99)]
         assert rows(many.query(asked)) == sorted(hits) != found
         found = sorted(hits)

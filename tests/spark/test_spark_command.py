@@ -89,14 +89,15 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path, is_long: bo
 QUOTED = ("--quote", '"')
 
 
-def test_tsv_has_quotes_where_it_shows_them(spark: Any, tmp_path: Path, is_long: bool) -> None:
+@pytest.mark.long
+def test_tsv_has_quotes_where_it_shows_them(spark: Any, tmp_path: Path) -> None:
     words = "one two three four five six seven"
     bare = f'id\ttext\na\t"{words}\nb\t{words}"\nc\t5" {words}\n'
     quoted = f'id\ttext\na\t"{words}\tand"\nb\t"{words}\n""and"""\nc\t5 {words}\n'
     for name, content in (("bare", bare), ("quoted", quoted)):
         file = tmp_path / f"{name}.tsv"
         file.write_text(content)
-        for more in ((), ("--quote", "none"), QUOTED) if is_long else ((),):
+        for more in ((), ("--quote", "none"), QUOTED):
             index = str(tmp_path / f"{name}{len(more)}{more == QUOTED}.lshdb")
             code = run("add", index, str(file), "--threshold", "0.3", *more, code=None).exit_code
             found = run("spark", "pairs", str(file), "--threshold", "0.3", *more, code=None).stdout
@@ -141,6 +142,7 @@ def test_input_that_cannot_be_read_is_an_error(spark: Any, tmp_path: Path) -> No
     assert "the input cannot be read: java" in said and "Traceback" not in said
 
 
+@pytest.mark.long
 def test_a_delta_table_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
     rows = pa.table({"id": ["a", "b"], "text": ["one two three four five six"] * 2})
     deltalake.write_deltalake(tmp_path / "t", rows)
@@ -262,6 +264,7 @@ def test_executors_write_answers_to_folders(
     assert "one process prints 0 at most" in refused.stderr and not refused.stdout
 
 
+@pytest.mark.long
 def test_a_folder_has_the_distances_that_are_printed(spark: Any, tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     vectors = [[n // 2 + 0.25 * (n % 2), 1.0, 0.5] for n in range(6)]

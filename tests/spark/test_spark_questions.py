@@ -192,9 +192,8 @@ def test_whole_decimals_are_keys(spark: Any) -> None:
         lshdb.spark.pairs(df.withColumn("id", df["id"].cast("decimal(5, 2)")))
 
 
-def test_what_is_rejected_joins_nothing(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, is_long: bool
-) -> None:
+@pytest.mark.long
+def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is like both of two unlike documents has a key that came before."""
     words = make_text(random.Random(3), 60).split()
 
@@ -204,10 +203,9 @@ def test_what_is_rejected_joins_nothing(
     rows = [("a", text(2), 1), ("b", text(2, 30), 2), ("c", text(30), 1), ("b", "other words", 1)]
     df = spark.createDataFrame(rows, "id string, text string, night int")
     alone = df.where("night = 2 OR id != 'b'")
-    if is_long:
-        sizes = [row.size for row in lshdb.spark.clusters(alone, order="night").collect()]
-        assert sizes == [3] * 3
-    for many in (spanning_pairs.MANY, 0) if is_long else (0,):
+    sizes = [row.size for row in lshdb.spark.clusters(alone, order="night").collect()]
+    assert sizes == [3] * 3
+    for many in (spanning_pairs.MANY, 0):
         monkeypatch.setattr(spanning_pairs, "MANY", many)
         monkeypatch.setattr(spanning_pairs, "SAVED", 1)
         assert lines(lshdb.spark.clusters(df, order="night")) == []
