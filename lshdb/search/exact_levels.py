@@ -426,9 +426,9 @@ class _SetLevels(ExactLevels):
         may go.
         """
         later, is_first = places[:0], True
+        missing = self._missing_of(block, places, self._begun + 1)
         while len(places):
             self._begun += 1
-            missing = self._missing_of(block, places, self._begun)
             last: _TextGroup | None = None
             read: set[int] = set()
             for group in self._groups(missing):
@@ -444,7 +444,7 @@ class _SetLevels(ExactLevels):
                 if is_first:
                     rest, later = _split(block, rest, np.array(list(read)))
                     is_first = False
-                self._missing_of(block, rest, self._begun + 1)  # of the rest, what is here stays
+                missing = self._missing_of(block, rest, self._begun + 1)  # what is here stays
             last.part = _PartOfBlock(block, here, is_last=not len(rest) and not len(later))
             yield last
             places = rest
