@@ -134,7 +134,6 @@ class _Lookup:
         }
         shown = [key for order in self._order.values() for key in order[:compared]]
         self._bands = self._agreeing(snapshot, shown)
-        self._bodies: dict[int, Any] = {}
 
     def _decisions(self, snapshot: Snapshot, decided: Decisions) -> dict[str, str]:
         """Return the key that is kept instead of each document that is dropped."""
@@ -210,8 +209,8 @@ class _Lookup:
             levels.append(self._params.curve.best)
         curve = self._params.curve
         order = self._order[cluster.label]
-        self._bodies = self._texts(order[: self._compared])
-        body = self._bodies.get(documents[0].doc_id)
+        bodies = self._texts(order[: self._compared])
+        body = bodies.get(documents[0].doc_id)
         listed = order[self._compared : self._compared + _LISTED]
         card = cluster_card(
             label=cluster.label,
@@ -224,7 +223,9 @@ class _Lookup:
             sources=[document.source for document in documents],
             n_dropped=sum(key in self._kept for key in order),
         )
-        compared = [self._member(key, cluster, is_compared=True) for key in order[: self._compared]]
+        compared = [
+            self._member(key, cluster, bodies, is_compared=True) for key in order[: self._compared]
+        ]
         if self._compared == COMPARED and _is_beside(compared):
             compared[0] = replace(compared[0], text=None, is_beside=True)
         return ShownCluster(
@@ -233,20 +234,22 @@ class _Lookup:
             first=min(document.added_at for document in documents),
             last=max(document.added_at for document in documents),
             compared=tuple(compared),
-            listed=tuple(self._member(key, cluster, is_compared=False) for key in listed),
+            listed=tuple(self._member(key, cluster, bodies, is_compared=False) for key in listed),
             n_more=len(cluster.keys) - min(len(order), self._compared) - len(listed),
         )
 
-    def _member(self, key: str, cluster: Cluster, *, is_compared: bool) -> Member:
+    def _member(
+        self, key: str, cluster: Cluster, bodies: dict[int, Any], *, is_compared: bool
+    ) -> Member:
         document, is_first = self._documents[key], key == cluster.keys[0]
         neighbour, level = (
             ("", None) if is_first else self._nearest.get(key, (cluster.keys[0], None))
         )
         is_copy = level is not None and self._signature(neighbour) == self._signature(key)
-        body = self._bodies.get(document.doc_id)
+        body = bodies.get(document.doc_id)
         sides: SideBySide | None = None
         if is_compared and neighbour and not is_copy and body is not None:
-            near_body = self._bodies.get(self._documents[neighbour].doc_id)
+            near_body = bodies.get(self._documents[neighbour].doc_id)
             if near_body is not None:
                 sides = side_by_side(
                     near_body, body, steps=self._params.normalisation,
