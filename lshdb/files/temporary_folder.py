@@ -10,7 +10,8 @@ interrupted, the next folder that is made removes it, or the end of the process.
 
 A killed process leaves its folder, perhaps with gigabytes, and a job that runs out of memory does
 so every night. So a folder is locked as long as it is needed, and the next process that makes one
-there removes those of its user that nobody has locked.
+there removes those of its user that nobody has locked. Where folders cannot be locked (NFS, for
+one), they are made all the same, and what a killed process leaves stays.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ __all__ = ["TemporaryFolder", "temporary_hint"]
 
 _NAMES = re.compile("lshdb-[0-9a-f]{16}")
 _ANY_FILE = re.compile(".*", re.DOTALL)
+_CANNOT_LOCK = frozenset({errno.EBADF, errno.ENOLCK, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What a file system says that has no locks on folders; the first is of NFS."""
 
 
 def temporary_hint(error: Exception) -> str:
@@ -62,13 +65,18 @@ class TemporaryFolder:
     def __init__(self) -> None:
         _remove_forgotten()
         on_interruption(_remove_all)
-        _remove_abandoned(tempfile.gettempdir())
-        self.path = Path(tempfile.gettempdir(), f"lshdb-{secrets.token_hex(8)}")
+        parent = tempfile.gettempdir()
+        _remove_abandoned(parent)
+        self.path = Path(parent, f"lshdb-{secrets.token_hex(8)}")
         self._name = str(self.path)
         self._locked = AsideFolder(self._name, _ANY_FILE, mode=0o700)
         _MADE[self._name] = weakref.ref(self), Process()
         weakref.finalize(self, _remove, self._name)
-        self._locked.take()
+        try:
+            self._locked.take()
+        except OSError as error:
+            if error.errno not in _CANNOT_LOCK or self._locked.descriptor < 0:
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -56,6 +57,21 @@ def test_a_fork_leaves_it_to_its_parent(scratch: Path) -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert os.listdir(scratch) == [folder.path.name]
     assert os.listdir(scratch) == []
+
+
+@pytest.mark.parametrize("code", [errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_has_it_too(
+    code: int, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    (scratch / "lshdb-0123456789abcdef").mkdir()
+    monkeypatch.setattr("fcntl.flock", flock)
+    with TemporaryFolder() as folder:
+        (folder.path / "rows").touch()
+        assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert os.listdir(scratch) == ["lshdb-0123456789abcdef"], "nobody can tell who needs it"
 
 
 MAKE = """
