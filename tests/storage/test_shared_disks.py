@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from lshdb import DatabaseError, Index, LshdbError, ReadOnlyError
 from lshdb.files import mounts
+from lshdb.storage.dialects.sqlite import connections
 from tests.children.databases import child_path
 from tests.conftest import family_corpus
 
@@ -168,6 +170,30 @@ def test_a_commit_elsewhere_is_noticed_in_the_middle(
         with pytest.raises(DatabaseError, match="written to from elsewhere"):
             list(pairs)
         assert index.stats().documents == len(CORPUS) + 1500
+
+
+def test_long_texts_are_read_there_few_at_a_time(
+    tmp_path: Path, mount: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(1)
+    with Index.create(tmp_path / "long.lshdb", k=2) as index:
+        index.add((f"d{number}", random.randbytes(100_000).hex()) for number in range(40))
+        index.export(tmp_path / "expected")
+    mount("nfs")
+    pieces: list[int] = []
+    whole = sqlite3.Cursor.fetchmany
+
+    def fetchmany(cursor: connections._WatchedCursor, size: int = 1) -> list[tuple[object, ...]]:
+        piece: list[tuple[object, ...]] = cursor._watch(lambda: whole(cursor, size))
+        values = [value for row in piece for value in row if isinstance(value, bytes)]
+        pieces.append(sum(map(len, values)))
+        return piece
+
+    monkeypatch.setattr(connections._WatchedCursor, "fetchmany", fetchmany)
+    with Index.open(tmp_path / "long.lshdb") as index:
+        index.export(tmp_path / "export")
+    assert content(tmp_path / "export") == content(tmp_path / "expected")
+    assert max(pieces) < 2 * 2**20 < sum(pieces)
 
 
 def test_a_log_that_is_not_empty_is_said(path: Path, mount: Callable[[str], None]) -> None:

@@ -43,10 +43,12 @@ __all__ = [
     "State",
     "TimedOut",
     "close_with",
+    "next_piece",
     "pool_log",
 ]
 
 _FEW_VALUES = 8
+_PIECE_BYTES = 1 << 20
 
 NUMBERS = {
     **dict.fromkeys(("signature_id", "signature1", "signature2"), ("0", "n_signatures - 1")),
@@ -484,7 +486,6 @@ class ResultRows:
     """Rows of a statement, as the driver's cursor gives them, with errors translated."""
 
     def __init__(self, cursor: Any, database: Database) -> None:
-        self._cursor = cursor
         self._iterator = iter(cursor)
         self._database = database
 
@@ -505,14 +506,6 @@ class ResultRows:
     def fetchone(self) -> Any:
         """Return the next row, or None."""
         return next(self, None)
-
-    def fetchmany(self, most: int) -> list[tuple[Any, ...]]:
-        """Return the next rows, ``most`` at most; none at the end."""
-        try:
-            rows: list[tuple[Any, ...]] = self._cursor.fetchmany(most)
-        except self._database.driver_errors as error:
-            raise self._database.translation(error) from error
-        return rows
 
 
 class Session(ABC):
@@ -680,6 +673,14 @@ class Session(ABC):
     @abstractmethod
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
+
+
+def next_piece(rows: Sequence[tuple[Any, ...]], most: int) -> int:
+    """Return how many rows to fetch after these: twice as many, but ``most`` or a mebibyte."""
+    size = sum(
+        len(value) if isinstance(value, str | bytes | list) else 8 for row in rows for value in row
+    )
+    return max(1, min(2 * len(rows), most, _PIECE_BYTES * len(rows) // (size + 1)))
 
 
 def close_with(owner: object, connection: Any) -> None:

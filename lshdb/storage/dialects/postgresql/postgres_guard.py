@@ -48,13 +48,12 @@ from psycopg.types.numeric import IntDumper
 from psycopg.types.string import TextLoader
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects.base import GuardedReader, TimedOut, close_with
+from lshdb.storage.dialects.base import GuardedReader, TimedOut, close_with, next_piece
 from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 
 __all__ = [
     "PostgresGuardedReader",
     "numbered_parameters",
-    "size_of",
     "use_plain_values",
 ]
 
@@ -99,11 +98,6 @@ def use_plain_values(connection: psycopg.Connection[Any]) -> None:
     adapters.register_loader("bool", _TruthLoader)
 
 
-def size_of(row: tuple[Any, ...]) -> int:
-    """Return the bytes that a row takes, about."""
-    return sum(len(value) if isinstance(value, str | bytes | list) else 8 for value in row)
-
-
 _NO_RELATION = re.compile(r'relation "(.+?)" does not exist')
 _NAMES = (
     "SELECT relname::text FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace "
@@ -111,7 +105,6 @@ _NAMES = (
     "AND relname NOT IN ('alembic_version', 'commit_mark') ORDER BY relname"
 )
 _MOST_ROWS = 500
-_PIECE_BYTES = 1 << 20
 
 
 class PostgresGuardedReader(GuardedReader):
@@ -183,8 +176,7 @@ class PostgresGuardedReader(GuardedReader):
         cursor.arraysize = 1
         while rows := self._timed(cursor.fetchmany):
             yield from rows
-            size = sum(map(size_of, rows)) // len(rows) + 1
-            cursor.arraysize = max(1, min(2 * len(rows), _MOST_ROWS, _PIECE_BYTES // size))
+            cursor.arraysize = next_piece(rows, _MOST_ROWS)
 
     def _timed(self, work: Any) -> Any:
         """Let the server work for the time that is left."""

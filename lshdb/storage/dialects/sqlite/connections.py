@@ -48,7 +48,7 @@ from lshdb.files.descriptors import sync_file
 from lshdb.files.process import Process
 from lshdb.files.rights import create_file, take_rights
 from lshdb.phases.phase import Phase
-from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.base import Database, next_piece
 
 __all__ = [
     "SUFFIXES",
@@ -544,16 +544,19 @@ class _WatchedCursor(sqlite3.Cursor):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
         self._rows: deque[Any] = deque()
+        self._piece = 1
 
     def execute(self, *arguments: Any) -> Any:
         self._rows.clear()
+        self._piece = 1
         return self._watch(lambda: super(_WatchedCursor, self).execute(*arguments))
 
     def __next__(self) -> Any:
         if not self._rows:  # another host is asked once for many rows
-            self._rows.extend(self.fetchmany(_ROWS_A_LOOK))
-        if not self._rows:
-            raise StopIteration
+            self._rows.extend(self.fetchmany(self._piece))
+            if not self._rows:
+                raise StopIteration
+            self._piece = next_piece(self._rows, _ROWS_A_LOOK)
         return self._rows.popleft()
 
     def fetchone(self) -> Any:
