@@ -49,6 +49,7 @@ __all__ = [
 
 _FEW_VALUES = 8
 _PIECE_BYTES = 1 << 20
+_OF_ANY_SIZE = frozenset({str, bytes, list})
 
 NUMBERS = {
     **dict.fromkeys(("signature_id", "signature1", "signature2"), ("0", "n_signatures - 1")),
@@ -528,7 +529,7 @@ class Session(ABC):
         self.is_reader = is_reader
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Run one statement whose rows fit in memory."""
+        """Run one statement whose rows fit in memory; those of Postgres are all fetched at once."""
         if not self.is_reader:
             return self._run(sql, parameters)
         try:
@@ -552,7 +553,7 @@ class Session(ABC):
 
     @abstractmethod
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement with many rows, which are fetched as they are taken."""
+        """Run one statement with many or long rows, which are fetched as they are taken."""
 
     @abstractmethod
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -677,9 +678,7 @@ class Session(ABC):
 
 def next_piece(rows: Sequence[tuple[Any, ...]], most: int) -> int:
     """Return how many rows to fetch after these: twice as many, but ``most`` or a mebibyte."""
-    size = sum(
-        len(value) if isinstance(value, str | bytes | list) else 8 for row in rows for value in row
-    )
+    size = sum([len(value) for row in rows for value in row if type(value) in _OF_ANY_SIZE])
     return max(1, min(2 * len(rows), most, _PIECE_BYTES * len(rows) // (size + 1)))
 
 

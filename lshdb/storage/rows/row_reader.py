@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lshdb.errors import DamageError, no_document
-from lshdb.storage.dialects.base import ResultRows, Session
+from lshdb.storage.dialects.base import Session
 from lshdb.storage.tables.bodies import (
     WITHOUT_DICTIONARY,
     BodyCodec,
@@ -51,7 +51,7 @@ Documents = dict[int, list[tuple[int, str, int]]]
 """(doc_id, key, batch_id) of each document of some signatures, in order of doc_id."""
 
 
-def _groups(cursors: Iterable[ResultRows], n_bytes: int) -> Iterator[list[Any]]:
+def _groups(cursors: Iterable[Iterable[Any]], n_bytes: int) -> Iterator[list[Any]]:
     """Yield rows, the last column of which is a packed body, of some bytes together."""
     for cursor in cursors:
         rows, room = [], n_bytes
@@ -329,7 +329,7 @@ class RowReader:
             A body cannot be decoded.
         """
         cursors = (
-            self.execute(
+            self.stream(
                 f"SELECT doc_id, form, body FROM content WHERE {self.session.in_list('doc_id')}",
                 (self.session.encode_list(chunk),),
             )
@@ -345,16 +345,15 @@ class RowReader:
                     length = functools.partial(self.n_chars_of, doc_id)
                     yield [doc_id], [codec.unpack(form, packed, n_chars=length, doc_id=doc_id)]
 
-    def _first_bodies(self, signature_ids: list[int]) -> ResultRows:
+    def _first_bodies(self, signature_ids: list[int]) -> Iterator[tuple[int, int, str, bytes]]:
         condition, parameters = self.session.is_one_of("signature_id", signature_ids)
-        rows: ResultRows = self.execute(
+        return self.stream(
             "SELECT first.signature_id, first.doc_id, content.form, content.body FROM "
             "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
             f"WHERE {condition} GROUP BY signature_id) AS first "
             "JOIN content ON content.doc_id = first.doc_id",
             parameters,
         )
-        return rows
 
     def _bodies(
         self, signature_ids: list[int], documents: Documents | None
@@ -370,7 +369,7 @@ class RowReader:
             return
         first = {documents[signature_id][0][0]: signature_id for signature_id in signature_ids}
         condition, parameters = self.session.is_one_of("doc_id", list(first))
-        for doc_id, form, packed in self.execute(
+        for doc_id, form, packed in self.stream(
             f"SELECT doc_id, form, body FROM content WHERE {condition}", parameters
         ):
             yield first[doc_id], doc_id, form, packed
@@ -384,7 +383,7 @@ class RowReader:
             One is not the one that was written.
         """
         for chunk in chunks(doc_ids):
-            for doc_id, form, packed, body_hash, n_chars in self.execute(
+            for doc_id, form, packed, body_hash, n_chars in self.stream(
                 "SELECT doc_id, form, body, body_hash, n_chars FROM content "
                 f"JOIN document USING (doc_id) WHERE {self.session.in_list('doc_id')}",
                 (self.session.encode_list(chunk),),

@@ -27,7 +27,14 @@ import psycopg
 from numpy.typing import NDArray
 
 from lshdb.params.bucket_layout import bands_of, sql_buckets
-from lshdb.storage.dialects.base import NUMBERS, BucketContents, Database, Session, State
+from lshdb.storage.dialects.base import (
+    NUMBERS,
+    BucketContents,
+    Database,
+    Session,
+    State,
+    next_piece,
+)
 from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
 from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 from lshdb.storage.tables.stored_columns import (
@@ -37,7 +44,7 @@ from lshdb.storage.tables.stored_columns import (
 
 __all__ = ["STATE_COLUMNS", "PostgresSession", "ask"]
 
-_ROWS_A_FETCH = 20_000
+_ROWS_AT_FIRST, _ROWS_A_FETCH = 8, 20_000
 _ROWS_AN_INSERT = 10_000
 
 STATE_COLUMNS = (
@@ -100,13 +107,16 @@ class PostgresSession(Session):
             self.connection.execute(statement.encode())
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement through a server-side cursor, some thousand rows at a time."""
+        """Run one statement through a server-side cursor, up to some thousand rows at a time."""
         self._begin()
         cursor = psycopg.RawServerCursor(self.connection, f"lshdb_{next(self._numbers)}")
         try:
             with cursor:
-                cursor.itersize = _ROWS_A_FETCH
-                yield from cursor.execute(numbered(sql), parameters, binary=True)
+                cursor.execute(numbered(sql), parameters, binary=True)
+                n_rows = _ROWS_AT_FIRST
+                while rows := cursor.fetchmany(n_rows):
+                    yield from rows
+                    n_rows = next_piece(rows, _ROWS_A_FETCH)
         except psycopg.Error as error:  # also from closing the cursor
             if self.connection.closed:
                 cursor.close()
@@ -273,6 +283,8 @@ def _types(table: str, columns: Sequence[str]) -> list[str]:
 
 _MOST_CANDIDATES = 256
 """More are not answered at once: most of them will not pass the first look at their signatures."""
+_SHORT_CHARACTERS = 2**15
+"""Longer texts do not come at once: so many candidates may have gigabytes of them."""
 
 _ASK_SQL = f"""
 WITH hit AS MATERIALIZED (
@@ -293,7 +305,8 @@ FROM state LEFT JOIN (
         FROM document WHERE document.signature_id = candidate.signature_id OFFSET 0
     ) AS document ON true LEFT JOIN LATERAL (
         SELECT form, body FROM content
-        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $1::bool OFFSET 0
+        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $1::bool
+        AND document.n_chars <= {_SHORT_CHARACTERS} OFFSET 0
     ) AS content ON true
     WHERE (SELECT is_few FROM counted)
 ) AS one ON true
@@ -353,6 +366,8 @@ def ask(
             break
         answer.postings[signature_id] = n_buckets
         documents = answer.documents.setdefault(signature_id, [])
+        if with_bodies and not documents and (n_chars or 0) > _SHORT_CHARACTERS:
+            return None
         if doc_id is not None:
             documents.append((doc_id, key, batch_id))
         if form is not None:
