@@ -96,6 +96,59 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
     assert len(missed) <= 0.01 * seen["changed an answer"]
 
 
+ANSWERS: dict[str, Callable[[Index], object]] = {
+    "query": lambda index: list(index.query("some words of a text", top=None, threshold=0)),
+    "query many": lambda index: list(index.query_many(["some words of a text 1"] * 3)),
+    "pairs": lambda index: list(index.pairs()),
+    "pairs of the last add": lambda index: list(index.pairs(since="last")),
+    "copies": lambda index: list(index.pairs(threshold=1.0)),
+    "clusters": lambda index: list(index.clusters()),
+    "clusters as they are": lambda index: list(index.clusters(update=False)),
+    "dedup": lambda index: list(index.dedup()),
+    "neighbors": lambda index: list(index.neighbors(k=1)),
+    "join": lambda index: list(index.join(index)),
+    "texts": lambda index: list(index.texts(["k0", "k1"])),
+    "fields": lambda index: list(index.fields(["k0", "k1"])),
+    "keys": lambda index: list(index),
+}
+
+
+def _declare(connection: sqlite3.Connection, before: str, after: str) -> None:
+    """Change a column of the table of documents by name alone; its values stay."""
+    connection.execute("PRAGMA writable_schema = ON")
+    changed = connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, ?1, ?2) "
+        "WHERE name = 'document' AND instr(sql, ?1)",
+        (before, after),
+    )
+    assert changed.rowcount == 1
+    connection.commit()
+    connection.execute("PRAGMA writable_schema = RESET")
+
+
+@pytest.mark.sqlite("edits the file of SQLite")
+@pytest.mark.parametrize("key", [None, 2, 0.5, b"k0"])
+def test_no_answer_has_a_key_that_is_no_text(key: object, tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, **PARAMETERS) as index:
+        for start in (0, 4):
+            index.add((f"k{n}", f"some words of a text {n // 3}") for n in range(start, start + 4))
+        index.update_clusters()
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as connection:
+        _declare(connection, '"key" TEXT NOT NULL', '"key" BLOB')
+        connection.execute("UPDATE document SET key = ? WHERE key = 'k0'", (key,))
+        _declare(connection, '"key" BLOB', '"key" TEXT NOT NULL')
+    taken = {}
+    for name, question in ANSWERS.items():
+        with Index.open(path) as index:
+            try:
+                taken[name] = repr(question(index))
+            except LshdbError:
+                continue
+    assert not [name for name, answer in taken.items() if repr(key) in answer]
+    assert not {"pairs", "clusters", "clusters as they are", "dedup", "join", "keys"} & set(taken)
+
+
 def test_a_flipped_bit_of_the_vector_file_is_found(
     writer: WriterProcess,
     grown_bits: tuple[Path, State],

@@ -421,15 +421,18 @@ class Snapshot(RowReader):
                 "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
                 signature_ids,
             )
+            _require_texts([row[1] for row in rows])
             return {signature_ids[0]: rows} if rows else {}
         documents: Documents = {}
         for chunk in chunks(signature_ids):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
-            for signature_id, doc_id, key, batch_id in self.session.fetch(
+            rows = self.session.fetch(
                 "SELECT signature_id, doc_id, key, batch_id FROM document "
                 f"WHERE {condition} ORDER BY signature_id, doc_id",
                 parameters,
-            ):
+            )
+            _require_texts([row[2] for row in rows])
+            for signature_id, doc_id, key, batch_id in rows:
                 documents.setdefault(signature_id, []).append((doc_id, key, batch_id))
         return documents
 
@@ -454,6 +457,7 @@ class Snapshot(RowReader):
             "ORDER BY document.signature_id, document.doc_id",
             (_SHORT_CHARACTERS, *signature_ids),
         )
+        _require_texts([row[2] for row in rows])
         documents: Documents = {}
         texts: dict[int, StoredText] = {}
         for signature_id, doc_id, key, batch_id, form, packed in rows:
@@ -490,15 +494,17 @@ class Snapshot(RowReader):
             )
             for column, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
                 column += values
+            _require_texts(columns[3][len(columns[3]) - len(rows) :])
         ids, doc_ids, batches = (np.array(column, dtype=np.int64) for column in columns[:3])
         return ids, doc_ids, batches, columns[3]
 
     def documents_of_signature(self, signature_id: int) -> Iterator[tuple[int, str, int]]:
         """Stream (doc_id, key, batch_id) of each document with that signature."""
-        yield from self.stream(
+        rows = self.stream(
             "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
             (signature_id,),
         )
+        return _with_texts(rows, 1)
 
     def signatures_of_contents(
         self,
@@ -587,13 +593,13 @@ class Snapshot(RowReader):
         columns = "SELECT signature_id, doc_id, key, batch_id FROM document"
         order = "ORDER BY signature_id, doc_id"
         if among is None:
-            yield from self.stream(
-                f"{columns} WHERE signature_id IN ({_SHARED_SIGNATURES}) {order}"
-            )
+            rows = self.stream(f"{columns} WHERE signature_id IN ({_SHARED_SIGNATURES}) {order}")
+            yield from _with_texts(rows, 2)
             return
         for chunk in chunks(self._shared_among(among)):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
-            yield from self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
+            some = self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
+            yield from _with_texts(some, 2)
 
     def _shared_among(self, signature_ids: NDArray[np.int64]) -> list[int]:
         """Return which of some signatures, sorted and distinct, several documents have.
@@ -655,7 +661,7 @@ class Snapshot(RowReader):
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """Yield (doc_id, key) of every document, in the order in which they were added."""
-        yield from self.stream("SELECT doc_id, key FROM document ORDER BY doc_id")
+        return _with_texts(self.stream("SELECT doc_id, key FROM document ORDER BY doc_id"), 1)
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
         """Yield (doc_id, signature_id, batch_id) of documents with a signature, in that order."""
@@ -666,12 +672,11 @@ class Snapshot(RowReader):
 
     def keys_of(self, doc_ids: NDArray[np.int64]) -> dict[int, str]:
         """Return keys by doc_id."""
-        return dict(
-            self.execute(
-                f"SELECT doc_id, key FROM document WHERE {self.session.in_list('doc_id')}",
-                (self.session.encode_list(doc_ids),),
-            )
+        rows = self.execute(
+            f"SELECT doc_id, key FROM document WHERE {self.session.in_list('doc_id')}",
+            (self.session.encode_list(doc_ids),),
         )
+        return dict(_with_texts(rows, 1))
 
     def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
         """Return a column of ``document`` for doc_ids that exist, in their order."""
@@ -705,6 +710,19 @@ def _columns(rows: Iterable[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArra
     """Return rows of two numbers as columns."""
     flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
     return flat[0::2], flat[1::2]
+
+
+def _require_texts(keys: list[str]) -> None:
+    """Raise a TypeError if a key is no text: damage is found behind it, and no answer has it."""
+    "".join(keys)
+
+
+def _with_texts(rows: Iterable[Any], place: int) -> Iterator[Any]:
+    """Yield rows; the same TypeError for a key, in that column."""
+    for row in rows:
+        if type(row[place]) is not str:
+            raise TypeError(f"the key {row[place]!r:.100} is no text")
+        yield row
 
 
 def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
