@@ -853,7 +853,8 @@ def spoil(
             elements = np.asarray(argument)  # constants come as a memoryview
             arguments[place] = np.resize(elements, 2 * elements.size)[::2]
         elif way == "type":
-            arguments[place] = choices.pick((None, 3, 1.5, "x", [], object()))
+            # A number may be a descriptor.
+            arguments[place] = choices.pick((None, 1.5, "x", [], object()))
             if (name, place) == ("agreeing_pairs", 11) and arguments[place] is None:
                 return place, None  # no bucket is large
         else:
