@@ -25,6 +25,7 @@ seconds at most, whatever it holds.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -173,7 +174,7 @@ class _Cutter:
         """Return some words of its beginning, and of its end; None if they are all of it."""
         ranges = (part.start1, part.end1), (part.start2, part.end2)
         cuts = [
-            _cuts(word_spans(text[start:end]), end - start)
+            _cuts([first for first, _ in word_spans(text[start:end])], end - start)
             for text, (start, end) in zip(self._texts, ranges, strict=True)
         ]
         n = len(cuts[0]) - 1
@@ -183,7 +184,7 @@ class _Cutter:
         pieces = []
         for first, last in ((0, before), (n - behind, n)):
             (start1, end1), (start2, end2) = (
-                (start + cut[first], start + cut[last])
+                (start + int(cut[first]), start + int(cut[last]))
                 for (start, _), cut in zip(ranges, cuts, strict=True)
             )
             piece = replace(
@@ -261,8 +262,8 @@ def diff_texts(text1: str, text2: str, *, steps: str) -> TextDiff:
     numbers: dict[str, int] = {}
     folded: dict[str, int] = {}
     sides = [_words(text, steps, numbers, folded) for text in (text1, text2)]
-    (spans1, ids1), (spans2, ids2) = sides
-    cuts = _cuts(spans1, len(text1)), _cuts(spans2, len(text2))
+    (starts1, ids1), (starts2, ids2) = sides
+    cuts = _cuts(starts1, len(text1)), _cuts(starts2, len(text2))
     has_no_words = not (len(ids1) or len(ids2)) and len(cuts[0]) == len(cuts[1])
     if has_no_words and normalise(text1, steps) == normalise(text2, steps):
         runs, is_coarse = [_EqualRun(0, 0, len(cuts[0]) - 1)], False
@@ -303,22 +304,25 @@ class _Lines:
 
 def _words(
     text: str, steps: str, numbers: dict[str, int], folded: dict[str, int]
-) -> tuple[list[tuple[int, int]], Ids]:
-    """Return where words are and a number for each, the same for words that are equal."""
-    words, starts, ends = cut_words(text)
+) -> tuple[Ids, Ids]:
+    """Return where words begin and a number for each, the same for words that are equal."""
+    words, starts, _ = cut_words(text)
     for word in dict.fromkeys(words):
         if word not in numbers:
             numbers[word] = folded.setdefault(normalise(word, steps), len(folded))
     ids = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
-    return list(zip(starts.tolist(), ends.tolist(), strict=True)), ids
+    return starts, ids
 
 
-def _cuts(spans: Sequence[tuple[int, int]], n: int) -> list[int]:
+def _cuts(starts: Sequence[int] | Ids, n: int) -> Ids:
     """Return where words begin, the first with the text, and where the text ends.
 
     What is behind a word belongs to it. A text without words is like one word.
     """
-    return [0, *(start for start, _ in spans[1:]), n] if n else [0]
+    cuts = np.zeros(max(len(starts), 1) + 1 if n else 1, dtype=np.int64)
+    if n:
+        cuts[1:-1], cuts[-1] = starts[1:], n
+    return cuts
 
 
 # Step 1: runs of words that occur once
@@ -373,12 +377,15 @@ def _anchors(ids1: Ids, ids2: Ids) -> list[tuple[int, int]]:
     once2, places2 = _once(_grams(ids2, _GRAM))
     _, at1, at2 = np.intersect1d(once1, once2, assume_unique=True, return_indices=True)
     by_place = np.argsort(places1[at1])
-    left, right = places1[at1][by_place].tolist(), places2[at2][by_place].tolist()
-    return [
-        (left[at], right[at])
-        for at in _longest_rising(right)
-        if np.array_equal(ids1[left[at] : left[at] + _GRAM], ids2[right[at] : right[at] + _GRAM])
-    ]
+    left, right = places1[at1][by_place], places2[at2][by_place]
+    chain = _longest_rising(right)
+    left, right = left[chain], right[chain]
+    for place in range(_GRAM):
+        are_equal = ids1[left + place] == ids2[right + place]
+        left, right = left[are_equal], right[are_equal]
+    # One that follows right behind another is in what that is made longer by.
+    follows = (np.diff(left, prepend=-2) == 1) & (np.diff(right, prepend=-2) == 1)
+    return list(zip(left[~follows].tolist(), right[~follows].tolist(), strict=True))
 
 
 def _once(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Ids]:
@@ -386,22 +393,23 @@ def _once(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Ids]:
     return values[counts == 1], places[counts == 1].astype(np.int64)
 
 
-def _longest_rising(values: Sequence[int]) -> list[int]:
+def _longest_rising(values: Ids) -> Ids:
     """Return the places of a longest rising subsequence of distinct values; O(n log n)."""
-    tails: list[int] = []
-    places: list[int] = []
-    before: list[int] = []
-    for place, value in enumerate(values):
+    tails, places, before = (array("q") for _ in range(3))
+    for place, value in enumerate(array("q", values.tobytes())):
         length = bisect_right(tails, value)
         before.append(places[length - 1] if length else -1)
-        tails[length : length + 1] = [value]
-        places[length : length + 1] = [place]
-    chain = []
+        if length < len(tails):
+            tails[length], places[length] = value, place
+        else:
+            tails.append(value)
+            places.append(place)
+    chain = array("q")
     place = places[-1] if places else -1
     while place >= 0:
         chain.append(place)
         place = before[place]
-    return chain[::-1]
+    return np.frombuffer(chain, dtype=np.int64)[::-1]
 
 
 def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[tuple[int, int]]) -> list[_EqualRun]:
@@ -570,7 +578,7 @@ def _longest(flags: NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _parts(
-    runs: Sequence[_EqualRun], moved: Sequence[_EqualRun], cuts: tuple[list[int], list[int]]
+    runs: Sequence[_EqualRun], moved: Sequence[_EqualRun], cuts: tuple[Ids, Ids]
 ) -> Iterator[DiffPart]:
     """Yield the parts of both texts in order; lines are not known yet."""
     from1 = list(moved)
@@ -580,8 +588,8 @@ def _parts(
 
     def part(kind: str, first1: int, last1: int, first2: int, last2: int) -> DiffPart:
         return DiffPart(
-            kind=kind, start1=cuts1[first1], end1=cuts1[last1], start2=cuts2[first2],
-            end2=cuts2[last2], line1=0, line2=0,
+            kind=kind, start1=int(cuts1[first1]), end1=int(cuts1[last1]),
+            start2=int(cuts2[first2]), end2=int(cuts2[last2]), line1=0, line2=0,
         )  # fmt: skip
 
     for run in [*runs, _EqualRun(len(cuts1) - 1, len(cuts2) - 1, 0)]:

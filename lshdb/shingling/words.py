@@ -167,6 +167,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 _PLAIN = 0x3000
 """Of code points below, nearly all stand for themselves in most texts."""
 _NO_WORD, _BY_PATTERN = 0, 2
+_TOGETHER = 2**16
 
 
 @functools.cache
@@ -203,8 +204,12 @@ def cut_words(text: str) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64
         if not (classes == _BY_PATTERN).any():
             edges = np.flatnonzero(np.diff(classes, prepend=_NO_WORD, append=_NO_WORD))
             starts, ends = edges[::2].copy(), edges[1::2].copy()
-            places = zip(starts.tolist(), ends.tolist(), strict=True)
-            return [text[start:end] for start, end in places], starts, ends
+            words: list[str] = []
+            for first in range(0, len(starts), _TOGETHER):
+                some = slice(first, first + _TOGETHER)
+                places = zip(starts[some].tolist(), ends[some].tolist(), strict=True)
+                words += [text[start:end] for start, end in places]
+            return words, starts, ends
     spans = word_spans(text)
     starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
     return [text[start:end] for start, end in spans], starts.copy(), ends.copy()
