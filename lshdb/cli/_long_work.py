@@ -37,7 +37,7 @@ from lshdb.documents.blocks import (
 )
 from lshdb.phases.bars import Share, TerminalBar, amount, time_left
 from lshdb.phases.phase import telling
-from lshdb.threads import begin_thread
+from lshdb.threads import begin_thread, give_memory_back_at_once
 
 if TYPE_CHECKING:
     from lshdb.groups.rewrite_files import RewrittenFile
@@ -211,7 +211,11 @@ _ENDS: dict[int, tuple[str, int]] = {
 
 @contextlib.contextmanager
 def prompt_interrupts() -> Iterator[None]:
-    """Let a signal end the process within about a second, even while the main thread is busy."""
+    """Let a signal end the process within about a second, even while the main thread is busy.
+
+    What is freed goes back to the system at once, as suits a command that reads for long.
+    """
+    give_memory_back_at_once()
     if threading.current_thread() is not threading.main_thread():
         yield
         return

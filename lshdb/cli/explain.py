@@ -24,6 +24,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import is_page_named, is_written_to_file, print_bytes, print_record
 from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
+from lshdb.threads import give_memory_back_at_once
 
 if TYPE_CHECKING:
     from lshdb import Passage
@@ -114,6 +115,7 @@ def command(
         raise click.UsageError(
             "a page has a form of its own, with the diff; leave --diff and --format out", ctx
         )
+    give_memory_back_at_once()
     with Index.open(index_path) as index:
         params = index.params
         require_body(index, text=text, vector=vector)

@@ -11,6 +11,7 @@ from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument, lock_option, since_option
 from lshdb.cli._output import note
 from lshdb.cli._words import counted
+from lshdb.threads import give_memory_back_at_once
 
 __all__ = ["command"]
 
@@ -79,6 +80,7 @@ def command(
     lshdb report news.lshdb -o cluster.html --cluster mon-17
     """
     path = "/dev/stdout" if output == "-" else output
+    give_memory_back_at_once()
     with (
         Index.open(index_path) as index,
         TaskProgress("writing the report"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import functools
 import ipaddress
 import socket
@@ -16,10 +14,10 @@ import uvicorn
 
 from lshdb.serve.client_connections import ClientConnection, close_overdue
 from lshdb.serve.guard import Limits
+from lshdb.threads import give_memory_back_at_once
 
 __all__ = ["is_loopback", "run_server"]
 
-_M_MMAP_THRESHOLD = -3
 _SWITCH_INTERVAL = 0.001
 """Seconds for which a thread that computes keeps the loop that listens from its turn."""
 
@@ -64,7 +62,7 @@ def run_server(
         The address cannot be listened on.
     """
     limits = limits or Limits()
-    _return_memory()
+    give_memory_back_at_once()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     backlog = min(limits.connections, 1024)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -85,16 +83,6 @@ def run_server(
             if not server.should_exit:
                 raise
             # the signal that ended the server, which it raises again once all is closed
-
-
-def _return_memory() -> None:
-    """Make glibc give long texts back to the system as soon as they are freed.
-
-    It raises the size from which it does so to that of the longest text that was freed, up to
-    32 MiB; then a server that was asked for a hundred texts of 8 MiB kept 700 MiB.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
 
 
 class _Server(uvicorn.Server):
