@@ -371,8 +371,11 @@ def _grams(ids: Ids, n: int) -> NDArray[np.uint64]:
     return grams
 
 
-def _anchors(ids1: Ids, ids2: Ids) -> list[tuple[int, int]]:
-    """Return the places of runs of words that occur once in both, in the longest rising order."""
+def _anchors(ids1: Ids, ids2: Ids) -> list[_EqualRun]:
+    """Return the places of runs of words that occur once in both, in the longest rising order.
+
+    Places that follow one another in both texts come as one, with their number.
+    """
     once1, places1 = _once(_grams(ids1, _GRAM))
     once2, places2 = _once(_grams(ids2, _GRAM))
     _, at1, at2 = np.intersect1d(once1, once2, assume_unique=True, return_indices=True)
@@ -383,9 +386,10 @@ def _anchors(ids1: Ids, ids2: Ids) -> list[tuple[int, int]]:
     for place in range(_GRAM):
         are_equal = ids1[left + place] == ids2[right + place]
         left, right = left[are_equal], right[are_equal]
-    # One that follows right behind another is in what that is made longer by.
     follows = (np.diff(left, prepend=-2) == 1) & (np.diff(right, prepend=-2) == 1)
-    return list(zip(left[~follows].tolist(), right[~follows].tolist(), strict=True))
+    firsts = np.flatnonzero(~follows)
+    columns = left[firsts], right[firsts], np.diff(firsts, append=len(left))
+    return list(map(_EqualRun, *(column.tolist() for column in columns)))
 
 
 def _once(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Ids]:
@@ -412,13 +416,15 @@ def _longest_rising(values: Ids) -> Ids:
     return np.frombuffer(chain, dtype=np.int64)[::-1]
 
 
-def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[tuple[int, int]]) -> list[_EqualRun]:
+def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[_EqualRun]) -> list[_EqualRun]:
     """Make anchors longer by equal words at both ends, and also begin and end the texts so."""
     runs: list[_EqualRun] = []
     end1 = end2 = 0
-    for first1, first2 in [(0, 0), *anchors, (len(ids1), len(ids2))]:
-        if first1 < end1 or first2 < end2:
+    for anchor in [_EqualRun(0, 0, 1), *anchors, _EqualRun(len(ids1), len(ids2), 1)]:
+        n_behind = max(end1 - anchor.first1, end2 - anchor.first2, 0)
+        if n_behind >= anchor.n:
             continue
+        first1, first2 = anchor.first1 + n_behind, anchor.first2 + n_behind
         back = _equal(ids1[end1:first1][::-1], ids2[end2:first2][::-1])
         on = _equal(ids1[first1:], ids2[first2:])
         runs.append(_EqualRun(first1 - back, first2 - back, back + on))

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -253,3 +254,31 @@ def test_windows_and_documents_of_an_index_of_passages(make_index: Make) -> None
     assert "[-word30 -]{+other +}" in marked(index.diff("a", "b"))
     window = next(key for key in index if key.startswith("a#0-"))
     assert index.diff(window, "b").text1 == text[: len(index.diff(window, "b").text1)]
+
+
+@pytest.mark.parametrize("n_words", [4, 30, 1000])
+def test_places_taken_as_one_are_as_good_as_each_by_itself(n_words: int) -> None:
+    """Also where a run before them covers the first ones in one text alone."""
+    n_covered = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        first = [rng.randrange(n_words) for _ in range(200)]
+        second = list(first)
+        for _ in range(6):
+            start = rng.randrange(len(second))
+            passage = second[start : start + rng.randrange(1, 20)]
+            del second[start : start + len(passage)]
+            place = rng.randrange(len(second) + 1)
+            second[place:place] = rng.choice([passage, passage[:-1], [*passage, 0], []])
+        ids1, ids2 = np.array(first), np.array(second)
+        anchors = word_diff._anchors(ids1, ids2)
+        alone = [
+            word_diff._EqualRun(anchor.first1 + i, anchor.first2 + i, 1)
+            for anchor in anchors
+            for i in range(anchor.n)
+        ]
+        found = word_diff._extended(ids1, ids2, anchors)
+        assert found == word_diff._extended(ids1, ids2, alone)
+        heads = [word_diff._EqualRun(*anchor[:2], 1) for anchor in anchors]
+        n_covered += found != word_diff._extended(ids1, ids2, heads)
+    assert n_covered or n_words != 30
