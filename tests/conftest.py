@@ -130,7 +130,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A process a core for folders, and one more, since tests wait for others to start and end.
+    """A process a core for folders, and two more, since tests wait for others to start and end.
 
     None for files and single tests, done before one is up.
     """
@@ -139,7 +139,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     ):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, 4) + 1
+    return min(cores or 1, 4) + 2
 
 
 def make_text(rng: random.Random, length: int) -> str:
