@@ -213,7 +213,8 @@ def test_a_reader_that_holds_its_state_while_others_commit(make_index: Make, is_
     after.say("after it")
     assert after.columns["log MiB"] == [0]
     assert after.columns["files"][0] < 20
-    assert after.columns["descriptors"][0] <= diary.columns["descriptors"][0]
+    # Files of the last orders are held until the next question; a commit never leaves one.
+    assert after.columns["descriptors"][0] <= diary.columns["descriptors"][0] + 8
     assert index.check() == []
 
 
