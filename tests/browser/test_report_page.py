@@ -141,6 +141,7 @@ def test_a_text_that_stands_beside_another_is_shown_alone(open_page: Open, tmp_p
     opened = open_page(tmp_path / "report.html")
     assert opened.page.locator(".clamp *").count() == 0
     opened.page.locator(".cluster > summary").click()
+    opened.page.locator(".side").first.wait_for()
     shown = [opened.page.inner_text(".clamp")]
     shown += [text.inner_text() for text in opened.page.locator(".side").all()[:2]]
     assert shown == [texts[0], *texts]

@@ -96,7 +96,7 @@ def test_before_every_line_that_makes_an_index(
         [".py"] if is_long else ["/place/creation.py", "/place/lock.py", "/transactions/store.py"]
     )
     script = str(ROOT / "tests" / "fault" / "interrupting.py")
-    step = 1 if is_long else 7 if number == signal.SIGINT else 17
+    step = 1 if is_long else 17
     ended = subprocess.run(
         [sys.executable, script, tmp_path, str(int(number)), str(step), *files],
         capture_output=True,
@@ -355,7 +355,7 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.long(when=lambda kind: kind != "marks in the wrong order")
+@pytest.mark.long
 def test_how_long_no_signal_is_heard(kind: str, tmp_path: Path) -> None:
     """Of the whole add, and not of one moment: never for much longer than a second."""
     arguments = write_hostile(kind, tmp_path)

@@ -163,6 +163,7 @@ def test_a_delta_table_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
     assert "1 row rejected" in said  # the one that the table has no more
 
 
+@pytest.mark.long
 def test_the_guide_gives_what_stands_there(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     page = blocks(ROOT / "docs/guides/spark.md")
     names: dict[str, Any] = {"spark": spark}
@@ -317,6 +318,7 @@ def lines_in(folder: Path) -> list[str]:
     return sorted(line for file in files for line in file.read_text().split("\n")[:-1])
 
 
+@pytest.mark.long
 def test_clean_lines_are_those_of_the_input(spark: Any, tmp_path: Path) -> None:
     """Byte for byte, in folders of the same partitions; marked ones with fields behind."""
     lines = [

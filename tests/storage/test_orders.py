@@ -793,7 +793,7 @@ def test_a_file_is_a_plain_array(tmp_path: Path) -> None:
 def mapped_orders(path: Path) -> int:
     """KiB of an index's order files that this process has in memory."""
     found, is_order_map = 0, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
+    for line in Path("/proc/self/smaps").read_text(errors="surrogateescape").splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
             is_order_map = f"{path}/orders." in line
         elif is_order_map and line.startswith("Rss:"):
