@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NUMBERS",
+    "ROWS_AT_FIRST",
     "BucketContents",
     "Database",
     "Fate",
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 _FEW_VALUES = 8
+ROWS_AT_FIRST = 8
+"""Rows that are fetched together before :func:`next_piece` knows how long they are."""
 _PIECE_BYTES = 1 << 20
 _OF_ANY_SIZE = frozenset({str, bytes, list})
 

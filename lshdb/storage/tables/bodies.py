@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADER_BYTES",
     "RAW_HEADERS",
+    "SHORT_CHARACTERS",
     "WITHOUT_DICTIONARY",
     "Body",
     "BodyCodec",
@@ -99,6 +100,8 @@ _HAS_CHECKSUM = 4
 _LEAST_BYTES = 12
 _LEAST_FRAME, _MAGIC = 9, b"\x28\xb5\x2f\xfd"
 
+SHORT_CHARACTERS = 2**15
+"""The longest text of several that are read at once with their keys: a few megabytes at most."""
 _UNASKED_BYTES = 2**20
 """A body up to this length is read whatever length its document has."""
 _MOST_EMPTY_BYTES = 64 * 2**20

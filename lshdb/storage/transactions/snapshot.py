@@ -35,7 +35,12 @@ from lshdb.storage.rows.row_reader import (
     Documents,
     RowReader,
 )
-from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, BodyCodec, needs_dictionary
+from lshdb.storage.tables.bodies import (
+    SHORT_CHARACTERS,
+    WITHOUT_DICTIONARY,
+    BodyCodec,
+    needs_dictionary,
+)
 from lshdb.storage.tables.records import (
     CHUNK,
     chunks,
@@ -65,8 +70,6 @@ _SHARED_SIGNATURES = (
 
 _MOST_TEXTS = 8
 """Documents whose texts are read together with their keys."""
-_SHORT_CHARACTERS = 2**15
-"""The longest of these texts: all of them take a few megabytes at most."""
 _LOOK_UP = 8
 """What looking up a signature costs, in signatures that are read one after the other."""
 
@@ -455,7 +458,7 @@ class Snapshot(RowReader):
             "AS copy WHERE copy.signature_id = document.signature_id) "
             f"WHERE document.signature_id IN ({','.join('?' * len(signature_ids))}) "
             "ORDER BY document.signature_id, document.doc_id",
-            (_SHORT_CHARACTERS, *signature_ids),
+            (SHORT_CHARACTERS, *signature_ids),
         )
         _require_texts([row[2] for row in rows])
         documents: Documents = {}
@@ -494,7 +497,7 @@ class Snapshot(RowReader):
             )
             for column, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
                 column += values
-            _require_texts(columns[3][len(columns[3]) - len(rows) :])
+            _require_texts([row[3] for row in rows])
         ids, doc_ids, batches = (np.array(column, dtype=np.int64) for column in columns[:3])
         return ids, doc_ids, batches, columns[3]
 
@@ -593,13 +596,13 @@ class Snapshot(RowReader):
         columns = "SELECT signature_id, doc_id, key, batch_id FROM document"
         order = "ORDER BY signature_id, doc_id"
         if among is None:
-            rows = self.stream(f"{columns} WHERE signature_id IN ({_SHARED_SIGNATURES}) {order}")
-            yield from _with_texts(rows, 2)
+            every = f"{columns} WHERE signature_id IN ({_SHARED_SIGNATURES}) {order}"
+            yield from _with_texts(self.stream(every), 2)
             return
         for chunk in chunks(self._shared_among(among)):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
-            some = self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
-            yield from _with_texts(some, 2)
+            rows = self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
+            yield from _with_texts(rows, 2)
 
     def _shared_among(self, signature_ids: NDArray[np.int64]) -> list[int]:
         """Return which of some signatures, sorted and distinct, several documents have.

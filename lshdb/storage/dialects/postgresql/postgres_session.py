@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from lshdb.params.bucket_layout import bands_of, sql_buckets
 from lshdb.storage.dialects.base import (
     NUMBERS,
+    ROWS_AT_FIRST,
     BucketContents,
     Database,
     Session,
@@ -37,6 +38,7 @@ from lshdb.storage.dialects.base import (
 )
 from lshdb.storage.dialects.postgresql.postgres_arrays import rows_to_copy
 from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
+from lshdb.storage.tables.bodies import SHORT_CHARACTERS
 from lshdb.storage.tables.stored_columns import (
     BAND_TABLE,
     band_columns,
@@ -44,7 +46,7 @@ from lshdb.storage.tables.stored_columns import (
 
 __all__ = ["STATE_COLUMNS", "PostgresSession", "ask"]
 
-_ROWS_AT_FIRST, _ROWS_A_FETCH = 8, 20_000
+_ROWS_A_FETCH = 20_000
 _ROWS_AN_INSERT = 10_000
 
 STATE_COLUMNS = (
@@ -113,7 +115,7 @@ class PostgresSession(Session):
         try:
             with cursor:
                 cursor.execute(numbered(sql), parameters, binary=True)
-                n_rows = _ROWS_AT_FIRST
+                n_rows = ROWS_AT_FIRST
                 while rows := cursor.fetchmany(n_rows):
                     yield from rows
                     n_rows = next_piece(rows, _ROWS_A_FETCH)
@@ -283,8 +285,6 @@ def _types(table: str, columns: Sequence[str]) -> list[str]:
 
 _MOST_CANDIDATES = 256
 """More are not answered at once: most of them will not pass the first look at their signatures."""
-_SHORT_CHARACTERS = 2**15
-"""Longer texts do not come at once: so many candidates may have gigabytes of them."""
 
 _ASK_SQL = f"""
 WITH hit AS MATERIALIZED (
@@ -306,7 +306,7 @@ FROM state LEFT JOIN (
     ) AS document ON true LEFT JOIN LATERAL (
         SELECT form, body FROM content
         WHERE content.doc_id = document.doc_id AND document.place = 1 AND $1::bool
-        AND document.n_chars <= {_SHORT_CHARACTERS} OFFSET 0
+        AND document.n_chars <= {SHORT_CHARACTERS} OFFSET 0
     ) AS content ON true
     WHERE (SELECT is_few FROM counted)
 ) AS one ON true
@@ -366,7 +366,7 @@ def ask(
             break
         answer.postings[signature_id] = n_buckets
         documents = answer.documents.setdefault(signature_id, [])
-        if with_bodies and not documents and (n_chars or 0) > _SHORT_CHARACTERS:
+        if with_bodies and not documents and (n_chars or 0) > SHORT_CHARACTERS:
             return None
         if doc_id is not None:
             documents.append((doc_id, key, batch_id))

@@ -48,7 +48,7 @@ from lshdb.files.descriptors import sync_file
 from lshdb.files.process import Process
 from lshdb.files.rights import create_file, take_rights
 from lshdb.phases.phase import Phase
-from lshdb.storage.dialects.base import Database, next_piece
+from lshdb.storage.dialects.base import ROWS_AT_FIRST, Database, next_piece
 
 __all__ = [
     "SUFFIXES",
@@ -544,11 +544,11 @@ class _WatchedCursor(sqlite3.Cursor):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
         self._rows: deque[Any] = deque()
-        self._piece = 1
+        self._piece = ROWS_AT_FIRST
 
     def execute(self, *arguments: Any) -> Any:
         self._rows.clear()
-        self._piece = 1
+        self._piece = ROWS_AT_FIRST
         return self._watch(lambda: super(_WatchedCursor, self).execute(*arguments))
 
     def __next__(self) -> Any:
