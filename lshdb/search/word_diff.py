@@ -413,7 +413,7 @@ def _longest_rising(values: Ids) -> Ids:
     while place >= 0:
         chain.append(place)
         place = before[place]
-    return np.frombuffer(chain, dtype=np.int64)[::-1]
+    return np.array(chain, dtype=np.int64)[::-1]
 
 
 def _extended(ids1: Ids, ids2: Ids, anchors: Sequence[_EqualRun]) -> list[_EqualRun]:
