@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("short", "long"),
         default="short",
         help="how much of tests/fault, and of the longest of other tests, is run: a slice of each, "
-        "or all of it (an hour)",
+        "or all of it (several hours)",
     )
     parser.addoption(
         "--fault-minutes",

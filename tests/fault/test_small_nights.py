@@ -213,7 +213,7 @@ def test_a_reader_that_holds_its_state_while_others_commit(make_index: Make, is_
     after.say("after it")
     assert after.columns["log MiB"] == [0]
     assert after.columns["files"][0] < 20
-    # Files of the last orders are held until the next question; a commit never leaves one.
+    # Files of orders that were replaced stay open for a while; one a commit would be 12 and more.
     assert after.columns["descriptors"][0] <= diary.columns["descriptors"][0] + 8
     assert index.check() == []
 
