@@ -92,8 +92,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The same for threads that tests have left, and that the end of the process waits for."""
-    _end_after(config, SECONDS_OF_THE_END)
+    """The same for threads that tests have left, and that the end of the process waits for.
+
+    A process of many waits for the tests of the others, and is ended by the one that began them.
+    """
+    if not hasattr(config, "workerinput"):
+        _end_after(config, SECONDS_OF_THE_END)
 
 
 def _end_after(config: pytest.Config, seconds: float) -> None:

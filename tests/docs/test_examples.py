@@ -165,11 +165,12 @@ def test_session_in_postgres(
         hold_session(session, tmp_path, program, PGSERVICEFILE=str(tmp_path / "services"))
 
 
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Iterator[Path]:
+@pytest.fixture
+def services(tmp_path: Path, program: Path) -> Iterator[Path]:
     """A service file of a server, its standby and another server; psql and the like for the shell.
 
-    They are of a version for these servers, which those of the system may not be.
+    They are of a version for these servers, which those of the system may not be. Each test has its
+    own, since one of them promotes the standby.
     """
     for name in ("psql", "pg_dump", "pg_restore"):
         (program / name).write_text(f'#!/bin/sh\nexec "{programs() / name}" "$@"\n')
@@ -186,7 +187,7 @@ def services(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Iterato
         lines = []
         for name, server in servers.items():
             lines += [f"[{name}]", "user=postgres", "dbname=postgres", f"host={server.directory}"]
-        file = tmp_path_factory.mktemp("services") / "services"
+        file = tmp_path / "services"
         file.write_text("\n".join([*lines, ""]))
         yield file
 
@@ -248,8 +249,6 @@ READ_ONLY = "is on a standby server, which only reads"
 
 
 def test_what_writes_on_a_standby_says_so(tmp_path: Path, program: Path, services: Path) -> None:
-    """The page promotes the standby afterwards."""
-
     def ran(command: str) -> str:
         return run(command, tmp_path, program, PGSERVICEFILE=str(services))
 
@@ -259,7 +258,9 @@ def test_what_writes_on_a_standby_says_so(tmp_path: Path, program: Path, service
     (tmp_path / "x.lshdb" / "index.toml").write_text(
         (tmp_path / "x.lshdb" / "index.toml").read_text().replace("=press", "=standby")
     )
+    deadline = time.monotonic() + 60
     while "no documents" in (said := ran("lshdb stats x.lshdb")) or "error" in said:
+        assert time.monotonic() < deadline, said
         time.sleep(0.2)
     for command in (
         "compact", "add x.lshdb a.jsonl", "remove x.lshdb a", "reband x.lshdb --threshold 0.7",
