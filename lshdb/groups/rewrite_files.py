@@ -93,8 +93,8 @@ __all__ = [
 
 _FIELDS_NAMED = 10
 _CONVERT = (
-    "--filter takes JSON Lines as they were added, one object a line: convert the file (an array "
-    "with jq -c '.[]'), or write it again in its own format with --output"
+    "--filter takes JSON Lines as they were added, one object a line: convert the file, or write "
+    "it again in its own format with --output"
 )
 _DROPPED = 10_000
 """Dropped documents whose names are looked up at once."""
@@ -248,9 +248,12 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             [source for source, _ in self._plan], delimiter=delimiter, encoding=encoding,
             quote=quote,
         )  # fmt: skip
-        for _, target in self._plan:
+        for source, target in self._plan:
             if target != STDOUT:
                 store.refuse_inside(Path(target))
+            if not source.format.has_rows:  # others have been opened, to be read
+                with open_records(source, self._fields, self._limit) as file:
+                    next(file.blocks(), None)
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
         self._against, self._since = against, since
         self._needs_documents, self._on_file = needs_documents, callers_function(on_file)

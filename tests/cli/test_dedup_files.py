@@ -212,6 +212,24 @@ def test_records_that_are_no_documents_stay(run: Run, tmp_path: Path) -> None:
     assert "no record in" in empty.stderr and "is empty" in empty.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("b.csv", "id,text\ra,a b c d e f\r", "has no usable header: a carriage return"),
+        ("b.jsonl", '[{"id": "a", "text": "a b c d e f"}]', "is a JSON array"),
+    ],
+)
+def test_a_file_that_cannot_be_written_again_is_refused_before_any_is_written(
+    run: Run, tmp_path: Path, temporary: Path, name: str, data: str, said: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "a b c d e f"}\n')
+    (tmp_path / name).write_text(data)
+    out = tmp_path / "out"
+    done = run("dedup", tmp_path / "a.jsonl", tmp_path / name, "--row-keys", "-o", out, code=1)
+    assert f"{name} {said}" in done.stderr and "restore" not in done.stderr
+    assert not out.exists() and not os.listdir(temporary)
+
+
 @pytest.mark.parametrize("texts", [["one text", "another text"], ["one text", "one text"]])
 def test_keys_that_come_twice_are_refused(
     run: Run, tmp_path: Path, temporary: Path, texts: list[str]

@@ -208,7 +208,7 @@ def test_the_lines_that_survive_are_as_they_were(
         ),
         (b"PAR1\x15\x04binary\n\x00PAR1", "looks like a Parquet file", "--input parquet"),
         (bytes(range(256)) * 50, "is not a JSON Lines file", "one JSON object per line"),
-        (b'[{"id": "a"},\n{"id": "b"}]', "looks like a JSON array of objects", "jq"),
+        (b'[{"id": "q"},\n{"id": "b"}]', "is a JSON array", "jq"),
         (b'{\n  "id": "a"\n}\n', "looks like a JSON object", "JSON Lines"),
         (b'{"key": "a", "text": "x"}\n' * 3, "none of the 3 lines of", "'key', 'text'"),
         (b'{"id": "x"}\n{"id": "y"}\n\n', "none of the 2 lines of", "added to this index"),

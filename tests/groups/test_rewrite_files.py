@@ -58,6 +58,23 @@ def test_lines_are_passed_on_byte_for_byte(index: Index, tmp_path: Path) -> None
     assert (done.kept, done.dropped, done.repeated) == (12, 4, 7)
 
 
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf \n"])
+@pytest.mark.parametrize("mark", [False, True])
+def test_an_array_under_the_name_of_lines_is_refused(
+    index: Index, tmp_path: Path, start: bytes, mark: bool
+) -> None:
+    """Its last element is a line of JSON: without that line the file is no JSON any more."""
+    lines = json_lines([*ROWS[2:], ROWS[0], ROWS[1]]).splitlines()
+    (tmp_path / "all.jsonl").write_bytes(start + b"[\n" + b",\n".join(lines) + b"\n]\n")
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS))
+    with pytest.raises(InputError, match=r"all\.jsonl is a JSON array") as caught:
+        index.dedup_files([tmp_path / "a.jsonl", tmp_path / "all.jsonl"], tmp_path / "x", mark=mark)
+    assert "jq -c" in str(caught.value.hint)
+    with pytest.raises(InputError, match=r"all\.jsonl is a JSON array"):
+        list(index.filter(tmp_path / "all.jsonl"))
+    assert not (tmp_path / "x").exists()
+
+
 def test_records_of_csv_keep_their_quotes_and_line_ends(index: Index, tmp_path: Path) -> None:
     records = [
         b'\xef\xbb\xbf"id",note,"text"\r\n',

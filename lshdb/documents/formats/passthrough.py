@@ -317,14 +317,36 @@ class _TextWriter(RecordWriter):
 
 
 class JsonLines(_TextFile):
-    """Lines of JSON; a line that is no object stays and gets no mark."""
+    """Lines of JSON; a line that is no object stays and gets no mark.
+
+    A file that is read as an array of objects (``jsonl.py``) is refused: none of its lines is a
+    record, and without one of them it may be no JSON.
+    """
+
+    def __init__(
+        self, source: InputFile, chunks: Iterator[bytes], fields: Fields, limit: int
+    ) -> None:
+        super().__init__(source, chunks, fields, limit)
+        self._chunks = self._of_no_array(self._chunks)
+
+    def _of_no_array(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the same bytes; raise InputError if they begin as an array of objects does."""
+        start = b""
+        for chunk in chunks:
+            if len(start) < 2:
+                start = (start + chunk).removeprefix(BOM_UTF8).lstrip()
+                start = start[:1] + start[1:].lstrip() if start[:1] == b"[" else start
+                start = start[:2]
+            if start == b"[{":
+                raise InputError(
+                    f"{self.source.name} is a JSON array, and only lines are written again",
+                    hint="convert it to JSON Lines, one object a line (jq -c '.[]')",
+                )
+            yield chunk
 
     def without(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes] | None:
-        """Return the file without some lines; None if it is encoded, or an array."""
-        first = next(self._chunks, b"")
-        self._chunks = itertools.chain([first], self._chunks) if first else self._chunks
-        is_array = first.removeprefix(BOM_UTF8).lstrip()[:1] == b"["
-        return None if self._encoding is not None or is_array else self._pieces(lines)
+        """Return the file without some lines; None if it is encoded."""
+        return None if self._encoding is not None else self._pieces(lines)
 
     def _pieces(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes]:
         number = 1
@@ -436,12 +458,18 @@ class Delimited(_TextFile):
     def _begin(self, header: list[str], reason: str | None) -> None:
         """Take note of the header, and refuse a file without a column of keys."""
         if reason is not None:
-            raise BrokenSourceError(f"has no usable header: {reason}")
+            raise InputError(
+                f"{self.source.name} has no usable header: {reason}",
+                hint="check that its first line names the columns, and that --delimiter, --quote "
+                "and --encoding are those of the file",
+            )
         key = self._fields.key_name
         if not self._fields.row_keys and header.count(key) != 1:
             count = "more than one" if key in header else "no"
-            raise BrokenSourceError(
-                f"has {count} column {key!r}; the columns are: {shown_names(header)}"
+            raise InputError(
+                f"{self.source.name} has {count} column {key!r}; the columns are: "
+                f"{shown_names(header)}",
+                hint="name the column of the keys with --key-field, or pass --row-keys",
             )
         self._header = header
 
