@@ -29,10 +29,11 @@ COMPRESS = {"gzip": gzip.compress, "xz": lzma.compress, "bzip2": bz2.compress}
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-be", "utf-32", "UTF8"])
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.txt", "a.jsonl.gz"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.tsv", "a.txt", "a.jsonl.gz"])
 def test_an_encoding_that_is_named(name: str, encoding: str, tmp_path: Path, read: Read) -> None:
     content = {
-        ".csv": f'id,text\né,"{WORDS}"\n', ".tsv": f"id\ttext\né\t{WORDS}\n", ".txt": WORDS,
+        ".json": f"[{LINE}]", ".csv": f'id,text\né,"{WORDS}"\n',
+        ".tsv": f"id\ttext\né\t{WORDS}\n", ".txt": WORDS,
     }.get(Path(name).suffix, LINE)  # fmt: skip
     path = tmp_path / name
     data = content.encode(encoding)
@@ -53,6 +54,11 @@ def test_a_byte_order_mark_shows_the_encoding(
     assert [(d.key, d.body) for d in documents] == [("a", WORDS[:5])] and rejected == []
     assert said == [f"{path} is {encoding.upper()}; reading it as such"]
     assert read_bytes(LINE.encode(encoding))[0][0].body == WORDS
+    for name, text in (("a.json", f"[{LINE}]"), ("b.json", LINE * 2), ("c.json", '{"id": 1}')):
+        (tmp_path / name).write_bytes(text.encode(encoding))
+    assert read(tmp_path / "a.json")[0][0].body == read(tmp_path / "b.json")[0][0].body == WORDS
+    (rejected,) = read(tmp_path / "c.json")[1]
+    assert rejected.reason.startswith("looks like a JSON object")
 
 
 @pytest.mark.parametrize(

@@ -257,10 +257,14 @@ def _refuse_other_formats(source: InputFile) -> None:
 
     try:
         with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:
-            look = source.look(next(it, b""))
+            first = next(it, b"")
     except BrokenSourceError:
         return  # reading the file reports the error
-    if look is not None:
+    look = source.look(first)
+    if look is None:
+        return
+    is_encoded = source.format.is_decoded and not source.is_guessed and b"\0" in first
+    if look.is_binary or not is_encoded:  # UTF-16 is looked at when it is read, and decoded
         raise InputError(f"{source.name} looks like {look.what}", hint=look.hint)
 
 
