@@ -380,6 +380,38 @@ def test_arrow_keeps_form_and_compression(
     assert kept == [i % 10 != 9 for i in range(100)]
 
 
+NOTES = [f"a note of some length, number {i:02}" for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        pa.array(NOTES, pa.string_view()),
+        pa.array([{"a": [note]} for note in NOTES], pa.struct({"a": pa.list_(pa.string_view())})),
+        pa.array([[note] for note in NOTES], pa.list_(pa.string_view(), 1)),
+        pa.RunEndEncodedArray.from_arrays(pa.array([40, 100], pa.int32()), pa.array(NOTES[:2])),
+    ],
+    ids=lambda notes: str(notes.type).partition(":")[0],
+)
+def test_columns_of_which_pyarrow_chooses_no_rows(run: Run, tmp_path: Path, notes: Any) -> None:
+    rows = corpus(100)
+    table = pa.Table.from_pylist(rows).append_column("note", notes)
+    path, out = tmp_path / "all.arrow", tmp_path / "out.arrow"
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    run("dedup", path, "--output", out)
+    written = pa.ipc.open_file(out.read_bytes()).read_all()
+    assert written.schema == table.schema
+    assert written.to_pylist() == [row for i, row in enumerate(table.to_pylist()) if i % 10 != 9]
+    if not pa.types.is_fixed_size_list(notes.type):  # the parts of its views keep all
+        assert NOTES[9].encode() not in out.read_bytes()
+    if not pa.types.is_run_end_encoded(notes.type):
+        path, out = tmp_path / "all.parquet", tmp_path / "out.parquet"
+        pq.write_table(table, path)
+        run("dedup", path, "--output", out)
+        assert pq.read_table(out).equals(written)
+
+
 def test_a_saved_dataset_is_one_again(run: Run, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     rows = corpus(100)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import importlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import ipc_batches, is_ipc_file, open_ipc
-from lshdb.documents.formats.column_sizes import full_batch, small_batches
+from lshdb.documents.formats.column_sizes import full_batch, mapped_type, small_batches
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import keys_of, reading_errors, said_by_arrow
 from lshdb.documents.formats.parquet import BUFFER_BYTES, parquet_batches
@@ -189,7 +189,30 @@ def _staying(batch: Any, marks: Sequence[Mark], schema: Any) -> Any:
         return arrow.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
     if all(mark.keep for mark in marks):
         return batch
-    return batch.filter(arrow.array([mark.keep for mark in marks]))
+    mask = arrow.array([mark.keep for mark in marks])
+    try:
+        return batch.filter(mask)
+    except arrow.ArrowNotImplementedError:  # of some columns, such as views and runs
+        columns = [_chosen(arrow, column, mask) for column in batch.columns]
+        return arrow.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _chosen(arrow: Any, column: Any, mask: Any) -> Any:
+    """Return some values of a column of any type.
+
+    Views go through values of their own: a slice of views keeps all that they may point into, and
+    a file would hold it once for each slice.
+    """
+    plain = mapped_type(arrow, column.type, lambda kind: _values_of_views(arrow, kind))
+    with suppress(arrow.ArrowNotImplementedError):
+        return column.cast(plain).filter(mask).cast(column.type)
+    rows = [row for row, keep in enumerate(mask.to_pylist()) if keep]
+    return arrow.concat_arrays([column.slice(0, 0), *(column.slice(row, 1) for row in rows)])
+
+
+def _values_of_views(arrow: Any, kind: Any) -> Any:
+    views = {"string_view": arrow.large_string(), "binary_view": arrow.large_binary()}
+    return views.get(str(kind), kind)
 
 
 class _ArrowWriter(RecordWriter):
