@@ -117,6 +117,14 @@ def arrow_compressed(path: Path) -> None:
     write_arrow(path, keyed(1_500, arrow.array([TEXT] * 1_500)), "zstd")
 
 
+def arrow_by_its_footer(path: Path) -> None:
+    """Where the first message is expected is none, as in files of Polars."""
+    arrow_compressed(path)
+    data = bytearray(path.read_bytes())
+    data[8:16] = b"\4\0\0\0\xf2\xff\xff\xff"
+    path.write_bytes(data)
+
+
 def arrow_list(path: Path) -> None:
     offsets = arrow.array(np.arange(0, 1_500 * 1_001, 1_001, dtype=np.int32))
     tokens = arrow.ListArray.from_arrays(offsets, arrow.array([TEXT[:1_000]] * 1_500_499))
@@ -140,6 +148,7 @@ def arrow_runs(path: Path) -> None:
         (prefixes, 52_000, 0),
         (arrow_dictionary, 3_000, 0),
         (arrow_compressed, 1_500, 0),
+        (arrow_by_its_footer, 1_500, 0),
         (arrow_list, 1_499, 0),
         (arrow_runs, 3_000, 0),
     ],

@@ -112,7 +112,7 @@ def ipc_batches(
     ipc = importlib.import_module("pyarrow.ipc")
     stored = None
     if descriptor is not None:
-        stored = stored_batches(descriptor, 8 if is_ipc_file(content) else 0)
+        stored = stored_batches(descriptor, is_file=is_ipc_file(content))
     if stored is not None and descriptor is not None:
         schema = open_ipc(ipc, content, None).schema
         chosen = list(range(len(schema))) if columns is None else columns

@@ -32,6 +32,8 @@ _CONTINUES = 0xFFFFFFFF
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
 _CODECS = {0: "lz4", 1: "zstd"}
 _MAX_METADATA = 64 * 2**20
+_FILE_END = 10
+"""Bytes behind the footer of a file: its length and ARROW1."""
 _FIRST_ROWS = 64
 
 
@@ -57,40 +59,72 @@ class EncodedBatch(NamedTuple):
     codec: str | None
 
 
-def stored_batches(descriptor: int, start: int) -> list[EncodedBatch] | None:
+def stored_batches(descriptor: int, *, is_file: bool) -> list[EncodedBatch] | None:
     """Return the batches of a file or stream by their headers alone; None if they are damaged.
 
     Parameters
     ----------
-    start : int
-        Where the first message begins: 8 in a file, 0 in a stream.
+    is_file : bool
+        Whether a footer says where they lie: what is before them may be no message, as in files of
+        Polars. In a stream messages follow each other.
     """
-    batches = []
-    position = start
     size = os.fstat(descriptor).st_size
+    batches = []
     try:
-        while position + 8 <= size:
-            mark, length = struct.unpack("<II", os.pread(descriptor, 8, position))
-            if mark != _CONTINUES or not length:
-                break
-            if length > _MAX_METADATA:
-                return None
-            data = os.pread(descriptor, length, position + 8)
-            message = _Table(data, struct.unpack_from("<I", data)[0])
-            body = position + 8 + length
-            kind, header = message.number(1, "<B"), message.table(2)
-            if kind in (_RECORD_BATCH, _DICTIONARY_BATCH) and header is not None:
-                within = header.table(1) if kind == _DICTIONARY_BATCH else header
-                if within is None:
+        if is_file:
+            for start in _starts_in_footer(descriptor, size):
+                message = _message(descriptor, start)
+                if message is None or message[0] is None:
                     return None
-                batches.append(_batch(within, body, is_dictionary=kind == _DICTIONARY_BATCH))
-            n_bytes = message.number(3, "<q")
-            if n_bytes < 0:
-                return None
-            position = body + n_bytes
-    except (struct.error, KeyError, OSError):
+                batches.append(message[0])
+            return batches
+        position = 0
+        while position + 8 <= size:
+            message = _message(descriptor, position)
+            if message is None:
+                break
+            batch, position = message
+            if batch is not None:
+                batches.append(batch)
+    except (struct.error, KeyError, OSError, ValueError):
         return None
     return batches
+
+
+def _starts_in_footer(descriptor: int, size: int) -> list[int]:
+    """Return where the batches of a file begin, those of dictionaries first."""
+    (length,) = struct.unpack("<I", os.pread(descriptor, 4, size - _FILE_END))
+    if length > min(_MAX_METADATA, size):
+        raise ValueError(f"a footer of {length} bytes")
+    data = os.pread(descriptor, length, size - _FILE_END - length)
+    footer = _Table(data, struct.unpack_from("<I", data)[0])
+    return [start for part in (2, 3) for start, _, _ in footer.structures(part, "<qi4xq")]
+
+
+def _message(descriptor: int, position: int) -> tuple[EncodedBatch | None, int] | None:
+    """Return the batch in a message, if there is one, and its end; None at the end of a stream."""
+    mark, length = struct.unpack("<II", os.pread(descriptor, 8, position))
+    start = position + 8
+    if mark != _CONTINUES:  # as before Arrow 0.15
+        length, start = mark, position + 4
+    if not length:
+        return None
+    if length > _MAX_METADATA:
+        raise ValueError(f"a header of {length} bytes")
+    data = os.pread(descriptor, length, start)
+    message = _Table(data, struct.unpack_from("<I", data)[0])
+    n_bytes = message.number(3, "<q")
+    if n_bytes < 0:
+        raise ValueError(f"a body of {n_bytes} bytes")
+    body = start + length
+    kind, header = message.number(1, "<B"), message.table(2)
+    batch = None
+    if kind in (_RECORD_BATCH, _DICTIONARY_BATCH) and header is not None:
+        within = header.table(1) if kind == _DICTIONARY_BATCH else header
+        if within is None:
+            raise ValueError("a dictionary without values")
+        batch = _batch(within, body, is_dictionary=kind == _DICTIONARY_BATCH)
+    return batch, body + n_bytes
 
 
 class _Table:
@@ -116,15 +150,15 @@ class _Table:
             return None
         return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
 
-    def pairs(self, number: int) -> list[tuple[int, int]]:
-        """Return a vector of structures of two numbers each."""
+    def structures(self, number: int, form: str) -> list[tuple[int, ...]]:
+        """Return a vector of structures of numbers."""
         place = self._place(number)
         if place is None:
             return []
         place += struct.unpack_from("<I", self._data, place)[0]
         n = struct.unpack_from("<I", self._data, place)[0]
-        content = self._data[place + 4 : place + 4 + 16 * n]
-        return list(struct.iter_unpack("<qq", content))
+        content = self._data[place + 4 : place + 4 + struct.calcsize(form) * n]
+        return list(struct.iter_unpack(form, content))
 
 
 def _batch(header: _Table, body: int, *, is_dictionary: bool) -> EncodedBatch:
@@ -132,8 +166,8 @@ def _batch(header: _Table, body: int, *, is_dictionary: bool) -> EncodedBatch:
     return EncodedBatch(
         is_dictionary,
         header.number(0, "<q"),
-        [(body + offset, length) for offset, length in header.pairs(2)],
-        header.pairs(1),
+        [(body + offset, length) for offset, length in header.structures(2, "<qq")],
+        [(length, n_nulls) for length, n_nulls in header.structures(1, "<qq")],
         None if compression is None else _CODECS[compression.number(0, "<b")],
     )
 

@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import ipc_batches, is_ipc_file, open_ipc
+from lshdb.documents.formats.arrow_pieces import stored_batches
 from lshdb.documents.formats.column_sizes import full_batch, mapped_type, small_batches
 from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import keys_of, reading_errors, said_by_arrow
@@ -132,16 +133,9 @@ class _Arrow(_ColumnFile):
         return _ArrowWriter(opened(out, schema, options=options), schema, is_marked)
 
     def _compression(self) -> str | None:
-        """Return how the first buffer that holds anything is compressed.
-
-        Each buffer begins with its size, in eight bytes; then comes a frame with its magic number.
-        """
-        self._file.seek(8 if self._is_file else 0)
-        for message in self._ipc.MessageReader.open_stream(self._file):
-            if message.type == "record batch" and message.body is not None:
-                head = bytes(message.body[:12])[8:]
-                return {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}.get(head)
-        return None
+        """Return how the first batch is compressed."""
+        batches = stored_batches(self._file.fileno(), is_file=self._is_file)
+        return batches[0].codec if batches else None
 
 
 @contextmanager
