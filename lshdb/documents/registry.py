@@ -254,7 +254,7 @@ _MAGIC: tuple[tuple[bytes, Look], ...] = (
         (rb"PAR1[\x00-\x1f\x80-\xff]", _PARQUET),
         (rb"ARROW1\0\0", _ARROW),
         (rb"FEA1[\x00-\x1f]", _binary("a Feather file of version 1", _TO_PARQUET)),
-        (rb"\xff\xff\xff\xff[^\0].{2}\0[\x10\x14]\0\0\0", _ARROW),
+        (rb"\xff\xff\xff\xff(?!\0{4}).{3}\0[\x10\x14]\0\0\0", _ARROW),
         (rb"Obj\x01", _binary("an Avro file", _TO_JSON_LINES)),
         (rb"ORC[\x00-\x1f\x80-\xff]", _binary("an ORC file", _TO_PARQUET)),
         (rb"\x1f\x8b\x08", _binary("gzip data", _UNPACK_TWICE)),

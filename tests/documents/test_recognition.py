@@ -188,6 +188,18 @@ def test_tables_are_refused_where_another_format_is_asked_for(tmp_path: Path, ki
     assert [one.body for one in documents] == ["a"] and rejected == []
 
 
+def test_a_stream_is_recognised_however_long_its_schema_is() -> None:
+    """The length is a multiple of 8, so of 32 schemas one has a length that ends in a zero byte."""
+    pa = pytest.importorskip("pyarrow")
+    lengths = set()
+    for n in range(40):
+        fields = [pa.field("id", pa.string()), pa.field("x" * 8 * n, pa.string())]
+        head = pa.schema(fields).serialize().to_pybytes()
+        lengths.add(head[4])
+        assert look_at(head) == look_at(b"ARROW1\0\0")
+    assert 0 in lengths
+
+
 @pytest.mark.parametrize("what", RECORDS)
 @pytest.mark.parametrize("start", ["", "\ufeff", "\n\n"])
 def test_records_and_markup_are_refused_and_can_be_forced(
