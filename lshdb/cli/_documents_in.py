@@ -136,6 +136,11 @@ def documents_for(
     }
     if index is None and kind.is_dense:
         peek, items = peek_documents(paths, **reading, **how)
+        if dim is None and peek.dim is None:
+            with progress:  # why there is no vector
+                for item in items:
+                    if isinstance(item, Rejected):
+                        progress.rejected(item)
         return items, _seen_parameters(peek, is_dim_given=dim is not None)
     return read_documents(paths, **reading, **how), {}
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import click
 
-from lshdb import Advice, Index, IndexEstimate, advise, aims, estimate, read_documents, read_labels
+from lshdb import (
+    Advice,
+    Index,
+    IndexEstimate,
+    Rejected,
+    advise,
+    aims,
+    estimate,
+    read_documents,
+    read_labels,
+)
 from lshdb.cli._command import complete_files, is_index, option, options
 from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
@@ -230,7 +240,13 @@ def _estimate(
     """Show what parameters find and cost, alone or with a sample of vectors."""
     if files:
         kind = METRICS[parameters["metric"]]
-        peek, _ = peek_documents(files, body=kind.body, on_note=note, **reading)
+        peek, items = peek_documents(files, body=kind.body, on_note=note, **reading)
+        if peek.dim is None:
+            rejections = RejectionNotes()
+            for item in items:
+                if isinstance(item, Rejected):
+                    rejections.add(item)
+            rejections.end()
         parameters = {"dim": peek.dim, "dtype": peek.dtype, **parameters, "sample": peek.bodies}
     estimated = estimate(
         far=far, documents=1_000_000 if documents is None else documents, **parameters

@@ -162,6 +162,14 @@ def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> Non
     assert "--dim" in run("init", tmp_path / "b.lshdb", *options, code=2).stderr
 
 
+def test_it_is_said_why_there_is_no_vector(run: Run, tmp_path: Path) -> None:
+    file = saved(tmp_path / "v.npy", np.zeros((3, 8), dtype=np.int64))
+    options = ("--metric", "l2", "--threshold", "1")
+    for command in (("add", tmp_path / "a.lshdb"), ("pairs",), ("tune",)):
+        said = run(*command, file, *options, code=1 if command[0] != "tune" else 2).stderr
+        assert f"{file}: holds int64, expected float32" in said and "--dim" in said
+
+
 def test_keys_of_rows(run: Run, points: Path, tmp_path: Path) -> None:
     path, keys = tmp_path / "a.lshdb", tmp_path / "keys.txt"
     options = ("--metric", "l2", "--threshold", "0.1", "--keys", keys)
