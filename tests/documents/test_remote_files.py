@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import gzip
 import http.server
+import io
 import json
 import sys
+import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,34 @@ def test_a_file_that_breaks_off_is_a_rejection(
     *documents, last = read_documents(["memory://a.jsonl"])
     assert documents and isinstance(last, Rejected)
     assert "the connection was closed by its peer" in last.reason
+
+
+MEMBER_BYTES = 2 * 512
+
+
+@pytest.mark.parametrize(
+    ("damage", "n_members"),
+    [
+        (lambda data: data[: 2 * MEMBER_BYTES + 300], 2),
+        (lambda data: data[: 3 * MEMBER_BYTES], 3),
+        (lambda data: data[:MEMBER_BYTES] + b"?" * 512 + data[MEMBER_BYTES + 512 :], 1),
+    ],
+    ids=["within a header", "after a member", "a header"],
+)
+def test_an_archive_that_does_not_end_is_refused(
+    damage: Callable[[bytes], bytes], n_members: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in "abcd":
+            member = tarfile.TarInfo(f"{name}.txt")
+            member.size = 5
+            archive.addfile(member, io.BytesIO(b"words"))
+    url = f"tar://*.txt::{path}"
+    assert len(list(read_documents([url]))) == 4
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=f"damaged or cut after {n_members} of its members"):
+        read_documents([url])
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

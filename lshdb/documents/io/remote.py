@@ -30,6 +30,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _BLOCK_BYTES = 4 * 2**20
 _WEB_SECONDS = 60
+_TAR_BLOCK = 512
 
 
 class RemoteFile(NamedTuple):
@@ -195,7 +196,21 @@ def _system_of(url: str) -> tuple[Any, str]:
         raise InputError(
             f"{printable(url)}: {_reason(error)}", hint="pip install the package that it names"
         ) from None
+    if hasattr(system, "tar"):
+        _require_end(system.tar)
     return system, str(path)
+
+
+def _require_end(archive: Any) -> None:
+    """Raise OSError unless a tar archive ends with a block of zeros, as its format says.
+
+    The module ``tarfile`` takes a damaged header, and the end of a file that was cut, for the end
+    of the archive, and what comes after it for nothing.
+    """
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(_TAR_BLOCK) != bytes(_TAR_BLOCK):
+        n_members = len(archive.getmembers())
+        raise OSError(f"the tar archive is damaged or cut after {n_members:,} of its members")
 
 
 def _reason(error: BaseException) -> str:
