@@ -41,6 +41,7 @@ from lshdb.documents.document import (
     Rejected,
 )
 from lshdb.documents.formats.objects import JOINT, NoDocumentError, Records
+from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 from lshdb.documents.registry import ENDNOTE_ROOT, HEAD
 
@@ -61,14 +62,16 @@ class _Piece:
     ----------
     place : str
         Where it begins, for messages.
-    limit : int
-        Bytes that are held at most.
+    file : OpenFile
+        Its limit is the bytes that are held at most.
+    is_xml : bool
+        Whether it is in UTF-8 whatever the caller says.
     """
 
-    def __init__(self, place: str, limit: int) -> None:
+    def __init__(self, place: str, file: OpenFile, *, is_xml: bool = False) -> None:
         self.place = place
         self.reason: str | None = None
-        self._limit = limit
+        self._limit, self._encoding, self._is_xml = file.limit, file.encoding, is_xml
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -98,8 +101,11 @@ class _Piece:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
+                where = f"at byte {error.start + 1} of line {number + 1} of the record"
                 raise NoDocumentError(
-                    f"not valid UTF-8 at byte {error.start + 1} of line {number + 1} of the record"
+                    f"not valid UTF-8 {where}"
+                    if self._is_xml
+                    else undecodable(where, self._encoding)
                 ) from None
         return b"\n".join(self._parts).decode("utf-8")
 
@@ -221,7 +227,7 @@ def _ris_pieces(file: OpenFile) -> Iterator[_Piece | Rejected]:
             if piece is not None:
                 piece.reason = f"the record has no line 'ER  - ' before the next one, line {number}"
                 yield piece
-            piece, is_outside = _Piece(f"{file.name}:{number}", file.limit), False
+            piece, is_outside = _Piece(f"{file.name}:{number}", file), False
         if piece is not None:
             piece.add(line)
             if not isinstance(line, TooLong) and _RIS_END.match(line):
@@ -313,7 +319,7 @@ def _pubmed_pieces(file: OpenFile) -> Iterator[_Piece]:
             yield piece
             piece = None
         if start:
-            piece = piece or _Piece(f"{file.name}:{number}", file.limit)
+            piece = piece or _Piece(f"{file.name}:{number}", file)
             piece.add(line)
     if piece is not None:
         yield piece
@@ -412,7 +418,7 @@ def _bibtex_pieces(file: OpenFile, strings: _Strings) -> Iterator[_Piece | Rejec
         match = None if isinstance(line, TooLong) else _ENTRY.match(line)
         if match:
             yield from _finished(piece, kind, strings)
-            piece, kind = _Piece(f"{file.name}:{number}", file.limit), match[1].lower()
+            piece, kind = _Piece(f"{file.name}:{number}", file), match[1].lower()
         if piece is not None:
             piece.add(line)
     if piece is None and number:
@@ -539,7 +545,7 @@ def _xml_pieces(file: OpenFile) -> Iterator[_Piece]:
                     break
                 del buffer[: begin.start()]
                 number += 1
-                piece, searched = _Piece(f"{file.name}: record {number}", file.limit), 1
+                piece, searched = _Piece(f"{file.name}: record {number}", file, is_xml=True), 1
             end = buffer.find(_END, searched)
             following = _BEGIN.search(buffer, searched)
             if following is not None and (end < 0 or following.start() < end):
