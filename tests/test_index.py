@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lshdb import (
@@ -338,6 +340,35 @@ def test_ready_tokens(make_index: Make) -> None:
     assert pair_set(index) == {("a", "b", 1.0)}
     assert index.show("a").body == ["x", "y z", "Q"]
     assert {hit.key for hit in index.query(["x", "y z", "Q"])} == {"a", "b"}
+
+
+class Word(str):
+    pass
+
+
+Bigram = namedtuple("Bigram", "first second")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("body", "plain"),
+    [
+        ({"ore": np.float64(2.5), "coal": np.float32(0.5)}, {"ore": 2.5, "coal": 0.5}),
+        ({"ore": np.int64(2), "coal": np.longdouble(3)}, {"ore": 2, "coal": 3.0}),
+        ({"ore": 10**20, "coal": 1}, {"ore": 1e20, "coal": 1}),
+        ({Word("ore"): 2, np.str_("coal"): 1}, {"ore": 2, "coal": 1}),
+        (Bigram("ore", "coal"), ["ore", "coal"]),
+    ],
+)
+def test_numbers_and_tokens_of_other_classes_are_stored_as_plain_ones(
+    body: Any, plain: Any, make_index: Make
+) -> None:
+    index = make_index(metric="weighted-jaccard", threshold=0.5)
+    assert index.add([("a", body)]).added == 1
+    assert index.texts(["a"]) == {"a": plain}
+    assert [(hit.key, hit.similarity) for hit in index.query(body)] == [("a", 1.0)]
+    assert index.add([("a", plain)]).unchanged == 1
+    assert index.check() == []
 
 
 @pytest.mark.fast

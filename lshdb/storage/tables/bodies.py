@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from lshdb.arguments import plain_number
 from lshdb.arrays import np, sorted_texts
 from lshdb.errors import DamageError, QueryError
 
@@ -139,7 +140,23 @@ def raw_body(body: Body) -> tuple[str, bytes]:
         return "text", body.encode()
     if isinstance(body, np.ndarray):
         return "vector", body.astype(body.dtype.newbyteorder("<"), copy=False).tobytes()
-    return "tokens", orjson.dumps(plain_tokens(body))
+    tokens = plain_tokens(body)
+    try:
+        return "tokens", orjson.dumps(tokens)
+    except TypeError:
+        return "tokens", orjson.dumps(_plain_classes(tokens))
+
+
+def _plain_classes(tokens: Any) -> Any:
+    """Return tokens or weights in classes that orjson writes.
+
+    It writes no numbers of NumPy, no whole numbers beyond 64 bits, no tuples with named fields, and
+    no member whose name is of a class derived from str.
+    """
+    if not isinstance(tokens, dict):
+        return list(tokens)
+    numbers = ((str.__str__(token), plain_number(weight)) for token, weight in tokens.items())
+    return {token: weight if weight < 2**64 else float(weight) for token, weight in numbers}
 
 
 def plain_tokens(body: Body) -> Any:
