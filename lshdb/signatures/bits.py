@@ -49,6 +49,7 @@ from lshdb.signatures.dense import (
     VectorFamily,
     blocks,
     pack_bits,
+    refuse_masked,
     screen_one_by_one,
     stack,
 )
@@ -84,6 +85,8 @@ def refuse_bits(body: object, dim: int) -> str | None:
         body = np.frombuffer(body, dtype=np.uint8)
     if not isinstance(body, np.ndarray):
         return f"the bits are of type {type(body).__name__}, expected a string or an array"
+    if (masked := refuse_masked(body)) is not None:
+        return masked
     if body.dtype == np.bool_:
         if body.shape != (dim,):
             return f"the array of booleans has shape {body.shape}, expected ({dim},)"

@@ -33,6 +33,7 @@ __all__ = [
     "VectorFamily",
     "blocks",
     "pack_bits",
+    "refuse_masked",
     "screen_one_by_one",
     "stack",
 ]
@@ -280,11 +281,21 @@ class VectorFamily(Family):
         return self.measure.screen(asking, least)
 
 
+def refuse_masked(array: NDArray[Any]) -> str | None:
+    """Return why an array of `numpy.ma` is no vector: a part of it is missing."""
+    if type(array) is np.ndarray or not np.ma.is_masked(array):
+        return None
+    place = int(np.argmax(np.ma.getmaskarray(array).ravel()))
+    return f"number {place + 1} is masked"
+
+
 def _numbers_of(body: object) -> Vector | str:
     """Return a body as an array of numbers, or why it cannot be one."""
     if isinstance(body, np.ndarray):
+        if (masked := refuse_masked(body)) is not None:
+            return masked
         if body.dtype.kind in "fiu":
-            return body
+            return np.asarray(body)
         return f"the vector is an array of {body.dtype}, expected numbers"
     if not isinstance(body, list | tuple):
         return f"the vector is of type {type(body).__name__}, expected an array or list of numbers"
