@@ -4,7 +4,7 @@ The content of a body is its numbers in the index's dtype, which is also its poi
 needs rounding, as from float64 to float32, is rounded once, and then signed and compared in its
 rounded form. Signatures and levels are computed in float64. The exact values are
 
-    cosine   x.y / sqrt(x.x y.y), cut to [-1, 1]; exactly 1 for equal vectors
+    cosine   x.y / sqrt(x.x y.y), cut to [-1, 1]; exactly 1 for a vector, its double, and so on
     l1       sum of |x_i - y_i|
     l2       square root of the sum of (x_i - y_i)^2
 """
@@ -103,8 +103,13 @@ def _wide(rows: NDArray[Any]) -> Floats:
 def _cosines(left: Floats, right: Floats) -> Floats:
     squares = [np.einsum("ij,ij->i", rows, rows) for rows in (left, right)]
     cosines: Floats = np.einsum("ij,ij->i", left, right)
-    cosines /= np.sqrt(squares[0])
-    cosines /= np.sqrt(squares[1])
+    # One root of the product: two divisions round by which vector comes first. The product of the
+    # mantissas is in range, and of a vector and its double its root is exact.
+    (left_parts, left_powers), (right_parts, right_powers) = map(np.frexp, squares)
+    powers = left_powers + right_powers
+    odd = powers & 1
+    cosines = np.ldexp(cosines, (odd - powers) >> 1)
+    cosines /= np.sqrt(np.ldexp(left_parts * right_parts, odd))
     np.clip(cosines, -1.0, 1.0, out=cosines)
     near = np.flatnonzero(cosines > 1.0 - 1e-9)
     cosines[near[(left[near] == right[near]).all(axis=1)]] = 1.0

@@ -110,6 +110,25 @@ def test_a_point_is_as_like_itself_as_can_be(metric: str, scheme: str) -> None:
     assert there == back < best
 
 
+@pytest.mark.parametrize(("metric", "scheme"), FAMILIES)
+def test_a_level_does_not_depend_on_which_comes_first(metric: str, scheme: str) -> None:
+    rng = np.random.default_rng(8)
+    family = make(metric, scheme, k=1)
+    bodies = [body for _ in range(100) for body in pair_at(metric, scheme, rng, 0.6)]
+    points = points_of(family, bodies)
+    there = family.levels(points[0::2], points[1::2])
+    assert there.tolist() == family.levels(points[1::2], points[0::2]).tolist()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-148, 1e148])
+def test_a_vector_and_its_double_have_cosine_1(size: float) -> None:
+    rng = np.random.default_rng(9)
+    family = make("cosine", "hyperplane", dtype="float64", dim=50)
+    vectors = rng.uniform(-1, 1, (200, 50)) * size
+    points = points_of(family, [*vectors, *2.0 * vectors])
+    assert set(family.levels(points[:200], points[200:]).tolist()) == {1.0}
+
+
 def plain_level(metric: str, left: Any, right: Any) -> float:
     """As the definitions have it, in Python's own numbers."""
     if metric == "hamming":
