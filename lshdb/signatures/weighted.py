@@ -242,4 +242,5 @@ def _similarity(left: Weighted, right: Weighted) -> float:
     places[places == len(right[0])] = 0
     shared = right[0][places] == left[0]
     smaller = float(np.minimum(left[1][shared], right[1][places[shared]]).sum())
-    return smaller / (float(left[1].sum()) + float(right[1].sum()) - smaller)
+    larger = float(left[1].sum()) + float(right[1].sum()) - smaller
+    return min(1.0, smaller / larger)  # sums of other lengths round in another way

@@ -100,6 +100,16 @@ def test_a_text_a_list_and_weights_are_the_same_elements() -> None:
     assert list(family.contents([weights])[0]) == ["a", "is", "rose"]
 
 
+def test_a_weight_that_sums_do_not_show_gives_no_similarity_above_1() -> None:
+    family = make("weighted-jaccard", "icws")
+    rng = random.Random(11)
+    for n in range(1, 200):
+        weights = {f"t{number}": rng.random() for number in range(n % 40 + 1)}
+        both = points_of(family, [weights, weights | {"more": 1e-17}])
+        for left, right in (both, both[::-1]):
+            assert 1.0 - 1e-15 <= family.levels([left], [right])[0] <= 1.0
+
+
 def test_elements_and_sizes() -> None:
     family = make("weighted-jaccard", "icws", k=1)
     contents = family.contents(["b a b", {"y": 0.5, "x": 0.0}, {}, ""])
