@@ -589,6 +589,42 @@ def test_documents_carry_their_source(make_index: Make) -> None:
     assert (batch.source, batch.n_added, batch.add_id) == ("file.jsonl", 1, 1)
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("source", "fields", "reason"),
+    [
+        (3, None, "the source is of type int, expected a string"),
+        (b"x", None, "the source is of type bytes, expected a string"),
+        (None, None, "the source is of type NoneType, expected a string"),
+        ({"year": 1999}, None, "the source is of type dict, expected a string"),
+        ("a \ud800", None, "the source holds a lone surrogate at character 3"),
+        ("a\0", None, "the source holds a NUL at character 2"),
+        ("", "year: 1999", "the fields are of type str, expected values by name, as in a dict"),
+        ("", '{"year": 1999}', "the fields are of type str, expected values by name"),
+        ("", [1999], "the fields are of type list, expected values by name, as in a dict"),
+    ],
+)
+def test_a_source_or_fields_of_another_type_cost_one_document(
+    source: Any, fields: Any, reason: str, make_index: Make
+) -> None:
+    index = make_index()
+    result = index.add([Document("bad", "text", source, fields), ("good", "text")])
+    assert (result.added, result.rejected) == (1, 1)
+    assert result.rejections[0].source == "key 'bad'"
+    assert reason in result.rejections[0].reason
+    assert index.check() == []
+    assert index.add([("more", "text")]).added == 1
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("source", [3, None, Path("news.jsonl"), "news\0"])
+def test_a_source_of_an_add_that_is_no_text_is_refused(source: Any, make_index: Make) -> None:
+    index = make_index()
+    with pytest.raises(ParameterError, match="expected a string without NUL"):
+        index.add([("a", "text")], source=source)
+    assert index.batches() == []
+
+
 def test_database_elsewhere(tmp_path: Path, corpus: Corpus) -> None:
     elsewhere = tmp_path / "elsewhere.db"
     with Index.create(tmp_path / "x.lshdb", database=f"sqlite:///{elsewhere}") as index:

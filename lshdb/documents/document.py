@@ -51,6 +51,7 @@ __all__ = [
     "system_reason",
     "validate_body",
     "validate_key",
+    "validate_source_and_fields",
 ]
 
 
@@ -237,6 +238,25 @@ def validate_key(key: str) -> str | None:
     size = len(key.encode("utf-8"))
     if size > MAX_KEY_BYTES:
         return f"the key has {size:,} bytes in UTF-8, at most {MAX_KEY_BYTES:,} are allowed"
+    return None
+
+
+def validate_source_and_fields(document: Document) -> str | None:
+    """Return the reason why the source or the fields of a caller's document cannot be kept.
+
+    Names and values of fields are not looked at (:func:`json_fields`).
+    """
+    source, fields = document.source, document.fields
+    if not isinstance(source, str):
+        return f"the source is of type {type(source).__name__}, expected a string"
+    position = lone_surrogate(source)
+    if position is not None:
+        return f"the source holds a lone surrogate at character {position + 1}"
+    if "\0" in source:
+        return f"the source holds a NUL at character {source.index(chr(0)) + 1}"
+    if fields is not None and not isinstance(fields, Mapping):
+        kind = type(fields).__name__
+        return f"the fields are of type {kind}, expected values by name, as in a dict"
     return None
 
 

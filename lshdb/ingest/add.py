@@ -34,8 +34,15 @@ from lshdb.documents.document import (
     given_document,
     json_fields,
     validate_key,
+    validate_source_and_fields,
 )
-from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
+from lshdb.errors import (
+    AllRejectedError,
+    InputError,
+    LockedError,
+    ParameterError,
+    TooManyRejectedError,
+)
 from lshdb.ingest import add_sizes
 from lshdb.ingest.add_result import AddResult
 from lshdb.ingest.ahead import Ahead, BatchPart
@@ -97,6 +104,8 @@ def add_documents(
     on_wait: Callable[[LockedError], None] | None = None,
 ) -> AddResult:
     """Add documents; see :meth:`lshdb.Index.add`."""
+    if not isinstance(source, str) or "\0" in source:
+        raise ParameterError(f"source is {source!r:.80}; expected a string without NUL")
     if night:
         check_name("night", night)
     if max_errors is not None:
@@ -155,7 +164,10 @@ def given_blocks(items: Iterable[Given]) -> tuple[Iterator[Item], bool]:
 
 
 def _document(item: Given) -> Document | Rejected:
-    return item if isinstance(item, Rejected) else given_document(item)
+    if not isinstance(item, Document):
+        return item if isinstance(item, Rejected) else given_document(item)
+    reason = validate_source_and_fields(item)
+    return item if reason is None else Rejected(f"key {item.key!r}"[:200], reason)
 
 
 def source_of_bodies(
