@@ -492,7 +492,7 @@ def _shortened(name: str) -> str:
 
 
 def json_kind(value: object) -> str:
-    """Return JSON's name for a value, with its article."""
+    """Return JSON's name for a value, with its article, or the type of what is none of JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -503,7 +503,9 @@ def json_kind(value: object) -> str:
         return "a number that is not a 64-bit integer"
     if isinstance(value, str):
         return "a string"
-    return "an array" if isinstance(value, list) else "an object"
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else f"of type {type(value).__name__}"
 
 
 def system_reason(error: OSError) -> str:

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 import lshdb
-from lshdb import Index, InputError, ParameterError
+from lshdb import AllRejectedError, Index, InputError, ParameterError
 from lshdb.documents.column_tables import is_table
 
 arrow = pytest.importorskip("pyarrow")
@@ -226,6 +227,21 @@ def test_dicts_are_records(index: Index, is_iterator: bool) -> None:
     assert index.fields(["k1", "7"]) == {"k1": {"day": "2026-01-02"}, "7": {}}
     with pytest.raises(ParameterError, match="text names a column"):
         index.add([("a", "b")], text="title")
+
+
+def test_a_dict_holds_any_body_that_a_pair_may_hold(tmp_path: Path, index: Index) -> None:
+    tokens = [("x", "y"), {"x", "y"}, ["x", "y"], frozenset("xy"), b"x y", np.array(["x"]), None]
+    result = index.add([{"id": str(place), "text": body} for place, body in enumerate(tokens)])
+    assert (result.added, result.rejected) == (4, 3)
+    assert [f"{rejection.source}: {rejection.reason}" for rejection in result.rejections] == [
+        "row 4: the text is of type bytes, expected a string, or a list, tuple or set of strings",
+        "row 5: the text is of type ndarray, expected a string, or a list, tuple or set of strings",
+        "row 6: text 'text' is null, expected a string or an array of strings",
+    ]
+    with Index.create(tmp_path / "v.lshdb", metric="l2", dim=2, threshold=1) as vectors:
+        assert vectors.add([{"id": "a", "vector": np.array([1.0, 2.0])}]).added == 1
+        with pytest.raises(AllRejectedError, match="is of type UUID, expected a string or an int"):
+            vectors.add([{"id": UUID(int=1), "vector": (1.0, 2.0)}])
 
 
 TEXTS = [row["text"] for row in ROWS]

@@ -116,7 +116,7 @@ class Records:
                 )
         body = self._joined(record) if self._is_joined else self._body(record, body_field)
         reason = validate_key(key)
-        if reason is None and self._is_text and isinstance(body, list | frozenset):
+        if reason is None and self._is_text and not isinstance(body, str):
             reason = validate_body(body)  # a parsed string has no surrogates
         if reason is not None:
             raise NoDocumentError(reason)
@@ -131,7 +131,8 @@ class Records:
         if isinstance(body, dict) and list(body) == ["set"] and isinstance(body["set"], list):
             body = _set(body["set"], field)
         is_text = self._is_text
-        if not isinstance(body, (str, list, frozenset)) and (is_text or not isinstance(body, dict)):
+        # What is no value of JSON, as in a dict of a caller, is judged as any body of Python.
+        if body is None or isinstance(body, int | float) or (is_text and isinstance(body, dict)):
             kind = json_kind(body)
             what, expected = (
                 ("text", "a string or an array of strings")
