@@ -247,7 +247,8 @@ def check_moment(name: str, value: object) -> datetime:
     """
     from datetime import UTC, datetime
 
-    if not isinstance(value, datetime):
+    # The missing time of pandas is a datetime that is not equal to itself.
+    if not isinstance(value, datetime) or value != value:
         raise ParameterError(
             f"{name} is {value!r:.80}, of type {type(value).__name__}; expected a datetime"
         )

@@ -103,6 +103,16 @@ def test_of_a_question(
     assert index.stats().documents == 1
 
 
+def test_a_missing_time_of_pandas_is_no_time(make_index: Make) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = make_index()
+    index.add([("a", "one two three four five six")])
+    for ask in (index.expire, lambda time: index.pairs(since=time)):
+        with pytest.raises(ParameterError, match="since is NaT, of type NaTType; expected"):
+            drained(ask(pandas.NaT))
+    assert index.stats().documents == 1
+
+
 def test_numbers_of_numpy_are_numbers(make_index: Make) -> None:
     index = make_index()
     index.add([("a", "one two three four five six")], workers=np.int64(1))
