@@ -113,6 +113,17 @@ def test_a_missing_time_of_pandas_is_no_time(make_index: Make) -> None:
     assert index.stats().documents == 1
 
 
+def test_a_table_is_no_list_of_queries(make_index: Make) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = make_index()
+    frame = pandas.DataFrame({"id": ["q"], "text": ["one two three four five six"]})
+    with pytest.raises(ParameterError, match="documents is a table"):
+        index.query_many(frame)
+    pairs = zip(frame["id"], frame["text"], strict=True)
+    assert [key for key, _ in index.query_many(pairs)] == ["q"]
+    assert [key for key, _ in index.query_many(frame["text"])] == ["0"]
+
+
 def test_numbers_of_numpy_are_numbers(make_index: Make) -> None:
     index = make_index()
     index.add([("a", "one two three four five six")], workers=np.int64(1))

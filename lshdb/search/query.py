@@ -367,6 +367,11 @@ class QueryAnswers(ColumnListing[tuple[str, Hits], "HitColumns"], ResultTable):
             "documents", documents, "an iterable of (key, text) pairs or documents",
             hint="Index.query answers one text; a dict gives its pairs by .items()",
         )  # fmt: skip
+        if any(parent.__name__ == "DataFrame" for parent in type(documents).__mro__):
+            raise ParameterError(  # what it yields are names of columns, or columns
+                "documents is a table; expected an iterable of (key, text) pairs or documents",
+                hint="give pairs of two columns, such as zip(table['id'], table['text'])",
+            )
         self._documents = documents
         self._given = top, threshold, verify, recall, probe_limit, below, measure
         self._options = QueryOptions.of(store, *self._given)
