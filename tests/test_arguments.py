@@ -83,6 +83,7 @@ def test_numpys_numbers_are_numbers(given: dict[str, Any], make_index: Make) -> 
         ("max_bucket", [1, 2.5, "9"], lambda index, one: index.pairs(max_bucket=one)),
         ("memory", [1, 2.5e9, "9"], lambda index, one: index.pairs(memory=one)),
         ("batch", [0, 1.0, True, "first"], lambda index, one: index.pairs(since=one)),
+        ("most", [-1, 2.5, "9", None], lambda index, one: index.buckets(most=one)),
         ("min_size", [1, 2.5, "9"], lambda index, one: index.clusters(min_size=one)),
         ("lock_timeout", [-1, "9"], lambda index, one: index.remove(["a"], lock_timeout=one)),
         (

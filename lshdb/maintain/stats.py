@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lshdb.arguments import check_whole
 from lshdb.params.bucket_layout import bands_of, key_ranges, sql_buckets
 from lshdb.params.index_params import IndexParams
 from lshdb.phases.bars import amount
@@ -275,6 +276,7 @@ class BucketCounts:
 
 def count_buckets(store: Store, family: Family, *, most: int) -> BucketCounts:
     """Count buckets by size; see :meth:`lshdb.Index.buckets`."""
+    check_whole("most", most, 0)
     sizes: Counter[int] = Counter()
     largest: list[tuple[int, int, tuple[int, ...]]] = []
     with store.reading() as snapshot:
