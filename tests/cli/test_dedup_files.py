@@ -389,17 +389,23 @@ NOTES = [f"a note of some length, number {i:02}" for i in range(100)]
 
 
 @pytest.mark.parametrize(
-    "notes",
+    "make_notes",
     [
-        pa.array(NOTES, pa.string_view()),
-        pa.array([{"a": [note]} for note in NOTES], pa.struct({"a": pa.list_(pa.string_view())})),
-        pa.array([[note] for note in NOTES], pa.list_(pa.string_view(), 1)),
-        pa.RunEndEncodedArray.from_arrays(pa.array([40, 100], pa.int32()), pa.array(NOTES[:2])),
+        lambda: pa.array(NOTES, pa.string_view()),
+        lambda: pa.array([{"a": [x]} for x in NOTES], pa.struct({"a": pa.list_(pa.string_view())})),
+        lambda: pa.array([[note] for note in NOTES], pa.list_(pa.string_view(), 1)),
+        lambda: pa.RunEndEncodedArray.from_arrays(
+            pa.array([40, 100], pa.int32()), pa.array(NOTES[:2])
+        ),
     ],
-    ids=lambda notes: str(notes.type).partition(":")[0],
+    ids=["views", "views in structures", "lists of one view", "runs"],
 )
-def test_columns_of_which_pyarrow_chooses_no_rows(run: Run, tmp_path: Path, notes: Any) -> None:
-    rows = corpus(100)
+def test_columns_of_which_pyarrow_chooses_no_rows(
+    run: Run, tmp_path: Path, make_notes: Callable[[], Any]
+) -> None:
+    if not hasattr(pa, "string_view"):
+        pytest.skip("views came with pyarrow 16")
+    rows, notes = corpus(100), make_notes()
     table = pa.Table.from_pylist(rows).append_column("note", notes)
     path, out = tmp_path / "all.arrow", tmp_path / "out.arrow"
     with pa.ipc.new_file(path, table.schema) as writer:
