@@ -250,6 +250,7 @@ def test_the_number_of_a_batch_says_nothing_of_others(path: Path) -> None:
         assert index.check() == []
 
 
+@pytest.mark.sqlite("pages of its file")
 def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.lshdb"
     documents = family_corpus(3, families=60)

@@ -52,7 +52,7 @@ def files(index: Index) -> set[str]:
 
 
 def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
-    make_index: Make, monkeypatch: pytest.MonkeyPatch
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     monkeypatch.setattr("lshdb.storage.rowfiles.layouts.BLOCK_ROWS", 8)
     monkeypatch.setattr("lshdb.maintain.renumber._ROWS", 5)
@@ -69,7 +69,8 @@ def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
     result = index.compact()
     assert result.dropped == stats.unused_signatures
     assert result.signatures == stats.signatures - stats.unused_signatures
-    assert result.bytes_after < result.bytes_before
+    if pytestconfig.getoption("--database") == "sqlite":  # Postgres keeps free pages for later rows
+        assert result.bytes_after < result.bytes_before
     assert files(index) == {"index.toml", "lock", "orders.1", "signatures.1.npy"}
     assert answers(index) == before
     assert index.check() == []

@@ -254,6 +254,7 @@ def test_a_listing_is_heard_only_while_it_works(index: Index) -> None:
     n_calls = len(calls)
     index.check()
     assert n_calls and len(calls) == n_calls
+    list(pairs)  # ends its transaction
 
 
 @pytest.mark.fast

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from lshdb import Index
@@ -54,6 +55,25 @@ def test_a_query_is_one_round_trip(index: Index, tmp_path: Path, verify: str | N
         assert index.query(body, verify=verify)
     assert round_trips(index, tmp_path, lambda: index.query(body, verify=verify)) == 1
     assert round_trips(index, tmp_path, lambda: index.query("no such text at all here")) == 1
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_an_index_that_is_open_while_it_gets_other_bands(
+    index: Index, monkeypatch: pytest.MonkeyPatch, is_pooled: bool
+) -> None:
+    """Fewer of them, so that the statement names columns which are no more; then more."""
+    if is_pooled:  # the server says another process than the one that was connected to
+        monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda info: -1))
+        index = Index.open(index.path)
+    for bands, rows in ((4, 6), (30, 3), (2, 10)):
+        key, body = CORPUS[3]
+        assert key in [hit.key for hit in index.query(body)]
+        Index.reband(index.path, bands=bands, rows=rows)
+        assert key in [hit.key for hit in index.query(body)]
+        assert (index.params.bands, index.params.rows) == (bands, rows)
+    if is_pooled:
+        assert connection(index).opening
+        index.close()
 
 
 @pytest.mark.parametrize("verify", ["none", "signature", "exact"])

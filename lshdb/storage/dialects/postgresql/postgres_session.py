@@ -329,6 +329,8 @@ def ask(
 ) -> BucketContents | None:
     """Return what lies in some buckets; None if that is too much to be answered at once.
 
+    It is also None if the index has fewer bands than the keys, since it was banded anew.
+
     Parameters
     ----------
     connection : ServerConnection
@@ -349,13 +351,16 @@ def ask(
     statement = _ask_sql(tuple(bands_of(keys).tolist()))
     cursor = psycopg.RawCursor(connection)
     parameters = (with_bodies, *sql_buckets(keys).tolist())
-    if not connection.opening:
-        cursor.execute(statement, parameters, prepare=True, binary=True)
-    else:  # a transaction of its own
-        with connection.pipeline():
-            connection.begin()
-            cursor.execute(statement, parameters, binary=True)
-            connection.execute("COMMIT")
+    try:
+        if not connection.opening:
+            cursor.execute(statement, parameters, prepare=True, binary=True)
+        else:  # a transaction of its own
+            with connection.pipeline():
+                connection.begin()
+                cursor.execute(statement, parameters, binary=True)
+                connection.execute("COMMIT")
+    except psycopg.errors.UndefinedColumn:
+        return None
     rows: list[Any] = cursor.fetchall()
     if not rows or not rows[0][5]:
         return None
