@@ -204,10 +204,10 @@ def json_fields(fields: Mapping[str, Any]) -> str:
 
 
 def _shown_values(fields: Mapping[str, Any]) -> str:
-    """Return fields for a message; only their names if they are nested too deeply."""
+    """Return fields for a message; only their names if the values cannot be shown."""
     try:
         return f"{fields!r:.200}"
-    except RecursionError:
+    except (RecursionError, ValueError):  # too deep, or a number of 4,301 digits
         return shown_names(map(str, fields))
 
 
@@ -497,9 +497,9 @@ def json_kind(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "a boolean"
-    if isinstance(value, int):
+    if isinstance(value, int) and -(2**63) <= value < 2**64:
         return "an integer"
-    if isinstance(value, float):
+    if isinstance(value, int | float):
         return "a number that is not a 64-bit integer"
     if isinstance(value, str):
         return "a string"

@@ -359,9 +359,9 @@ def _mail_date(text: str) -> bytes | None:
     year, month, day, hour, minute, second = read[:6]
     try:
         days = datetime.date(year, month, day).toordinal() - _EPOCH.toordinal()
-    except ValueError:
+        return _moment(days * 86_400 + hour * 3_600 + minute * 60 + second - (read[9] or 0), None)
+    except (ValueError, OverflowError):  # parts of a date may have any number of digits
         return None
-    return _moment(days * 86_400 + hour * 3_600 + minute * 60 + second - (read[9] or 0), None)
 
 
 def _iso_duration(text: str) -> bytes | None:
@@ -387,7 +387,7 @@ def _length(seconds: decimal.Decimal, *, is_negative: bool) -> bytes | None:
 
 def _clock(text: str) -> bytes | None:
     """Return the key of a time of day, or of a duration as Python and pandas show it."""
-    match = _CLOCK.fullmatch(text)
+    match = _CLOCK.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
     if match is None or (match[1] is None and match[3] is None):
         return None
     days, sign, *times, fraction = match.groups()

@@ -217,12 +217,17 @@ def test_dicts_are_records(index: Index, is_iterator: bool) -> None:
         {"id": "x"},
         {"id": np.int64(7), "text": "a text of its own"},
         "no dict",
+        {"id": 2**64, "text": "a text of its own"},
+        {"id": 10**5_000, "text": "a text of its own"},
     ]
     result = index.add(iter(rows) if is_iterator else rows, keep="day")
-    assert (result.added, result.rejected) == (21, 2)
+    assert (result.added, result.rejected) == (21, 4)
+    larger = "key 'id' is a number that is not a 64-bit integer, expected a string or an integer"
     assert [f"{rejection.source}: {rejection.reason}" for rejection in result.rejections] == [
         "row 20: no field 'text'; the fields are: 'id'; name them by key= and text=",
         "row 22: it is of type str, expected a dict",
+        f"row 23: {larger}",
+        f"row 24: {larger}",
     ]
     assert index.fields(["k1", "7"]) == {"k1": {"day": "2026-01-02"}, "7": {}}
     with pytest.raises(ParameterError, match="text names a column"):

@@ -103,6 +103,7 @@ def test_a_body_that_only_looks_like_chunks_stays(body: bytes) -> None:
         (b"\x0b\x02\x80text\x03", [b"Content-Encoding: br"], "encoded as 'br', which is not decoded"),
         (b"\x00\x01\x02", [b"Content-Encoding: new"], "encoded as 'new', which is not decoded"),
         (TEXT, [b"Content-Length: 9999"], "the page is cut: 67 of 9,999 bytes"),
+        (TEXT, [b"Content-Length: " + b"9" * 5_000], "the page is cut: 67 of more than"),
     ],
 )  # fmt: skip
 def test_a_body_that_is_not_whole_is_rejected(

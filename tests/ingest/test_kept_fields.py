@@ -114,6 +114,7 @@ def test_vectors_keep_them_too(make_index: Make, tmp_path: Path) -> None:
         ({"a": "nul \0 inside"}, "hold a NUL"),
         ({"a": ["\\\0"]}, "hold a NUL"),
         ({"a": b"\xff"}, "cannot be stored: JSON has nothing for binary values"),
+        ({"a": 10**5_000}, "the fields 'a' cannot be stored"),
     ],
 )
 def test_fields_that_cannot_be_stored_reject_their_document(

@@ -108,7 +108,8 @@ class HttpAnswer:
         content = _names(self.fields.get(b"content-encoding", b""))
         length = self.fields.get(b"content-length", b"")
         if not transfer and not content and length.isdigit() and len(body) < int(length[:18]):
-            raise NoDocumentError(f"the page is cut: {len(body):,} of {int(length):,} bytes")
+            whole = f"{int(length):,}" if len(length) <= 18 else "more than 10^17"
+            raise NoDocumentError(f"the page is cut: {len(body):,} of {whole} bytes")
         unknown: bytes | None = None
         for name in (*reversed(transfer), *reversed(content)):
             if name == b"chunked":

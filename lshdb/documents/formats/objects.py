@@ -107,7 +107,8 @@ class Records:
             key = f"{self._prefix}{number}"
         else:
             key = record[key_field]
-            if isinstance(key, Integral) and not isinstance(key, bool):
+            is_whole = isinstance(key, Integral) and not isinstance(key, bool)
+            if is_whole and -(2**63) <= key < 2**64:
                 key = str(int(key))
             elif not isinstance(key, str):
                 kind = json_kind(key)
