@@ -114,6 +114,16 @@ def test_an_add_that_only_replaced_is_last(index: Index) -> None:
     assert new_keys(index) == {NIGHT[20][0]}
 
 
+def test_an_add_that_left_windows_out_is_last(make_index: Make) -> None:
+    index = make_index("windows.lshdb", passages=(20, 10))
+    words = [f"w{number}" for number in range(60)]
+    index.add([("old", " ".join(words)), ("older", " ".join(words)), ("cut", " ".join(words[9:]))])
+    result = index.add([("cut", " ".join(words[20:])), ("new", "another text")])
+    assert result.added and result.stale
+    documents = [{one.key1, one.key2} for one in index.passages(since="last")]
+    assert documents and all("cut" in one for one in documents)
+
+
 @pytest.mark.parametrize("stops", [[8], [20], [31, 3, 20, 33], [9, 9], [len(NIGHT)]])
 def test_an_interrupted_add_and_its_repetition_are_one(
     index: Index, whole: set[object], stops: list[int]

@@ -508,7 +508,7 @@ class RowReader:
         that did not end. An add of a night counts from the first add of that night on.
         """
         changed = (
-            "FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
+            "FROM batch WHERE (n_added > 0 OR n_replaced > 0 "
             "OR (SELECT min(own.batch_id) FROM document AS own "
             "WHERE own.batch_id >= batch.batch_id) = batch.batch_id)"
         )
