@@ -262,7 +262,7 @@ def _lowest(params: IndexParams, level: float) -> float:
     """Return the lowest level that is measured by default."""
     if params.kind.is_distance:
         return 2.0 * level or -1.0
-    return max(level - _REACH, params.kind.lowest or _WIDTH)
+    return max(round(level - _REACH, 12), params.kind.lowest or _WIDTH)
 
 
 def slice_edges(params: IndexParams, lowest: float, level: float) -> Floats:

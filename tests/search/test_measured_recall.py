@@ -379,6 +379,7 @@ def test_slices_begin_at_round_numbers_and_at_the_threshold(make_index: Make) ->
     assert edges(index.recall()) == [
         1, 0.95, 0.9, 0.85, 0.83, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.53
     ]  # fmt: skip
+    assert edges(make_index("d.lshdb", threshold=0.7).recall())[-2:] == [0.45, 0.4]
     index = make_index("b.lshdb", metric="hamming", dim=64, threshold=7)
     highs = [one.high for one in index.recall().slices]
     assert highs == [0, *range(1, 15)]
