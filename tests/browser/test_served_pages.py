@@ -155,3 +155,26 @@ def test_axe_finds_nothing_serious(
         opened.require_accessible()
         if "none" not in path:
             require_own(opened, served)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_long_key_and_the_options_stay_on_the_page(
+    open_page: Open, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, threshold=0.4, k=2) as index:
+        text = "the council closed the old bridge on monday"
+        index.add([("k" * 500, text), ("k" * 500 + "2", text + " morning")])
+        index.update_clusters()
+    command = [sys.executable, "-m", "lshdb", "serve", str(path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[-1]
+        try:
+            for page in ("/", "/clusters", "/clusters?text=morning", "/buckets",
+                         "/cluster?key=" + "k" * 500, "/similar?key=" + "k" * 500):  # fmt: skip
+                opened = open_page(address + page, width=width)
+                opened.page.locator("details").evaluate_all("all => all.map(d => d.open = true)")
+                assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, page
+        finally:
+            server.terminate()
