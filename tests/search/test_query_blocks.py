@@ -136,8 +136,10 @@ def test_a_list_is_read_in_blocks_and_a_generator_as_it_comes(
         for taken in range(1, 4000):  # noqa: B007
             yield "some words that are asked for here"
 
-    next(index.query_many(queries(), workers=workers))
+    answers = index.query_many(queries(), workers=workers)
+    next(answers)
     assert taken == 1 if workers == 1 else 1 < taken < 4000
+    assert len(list(answers)) == 3998 and taken == 3999  # ends its transaction
 
 
 def test_long_queries_are_few_in_a_block(

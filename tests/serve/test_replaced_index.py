@@ -116,7 +116,18 @@ def put_a_file(path: Path) -> None:
     path.write_text("no index")
 
 
-@pytest.mark.parametrize("spoil", [damage_description, mix_databases, remove_database, put_a_file])
+FILE = pytest.mark.sqlite("its file is replaced or removed")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        damage_description,
+        pytest.param(mix_databases, marks=FILE),
+        pytest.param(remove_database, marks=FILE),
+        put_a_file,
+    ],
+)
 def test_what_cannot_be_opened_is_not_well(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     path = tmp_path / "x.lshdb"
     make(path, "old")
