@@ -46,7 +46,13 @@ def test_dedup_does_not_read_standard_input(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["i.lshdb/index.db", "i.lshdb/index.toml", "i.lshdb/signatures.npy", "i.lshdb/lock"]
+    "path",
+    [
+        pytest.param("i.lshdb/index.db", marks=pytest.mark.sqlite("its file")),
+        "i.lshdb/index.toml",
+        "i.lshdb/signatures.npy",
+        "i.lshdb/lock",
+    ],
 )
 def test_a_part_of_an_index(run: Run, path: str) -> None:
     for command in (("stats",), ("pairs",), ("query", "--text", "x"), ("dedup",)):
