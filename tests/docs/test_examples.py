@@ -142,7 +142,11 @@ def hold_session(session: str, folder: Path, program: Path, **environment: str) 
 
 
 @pytest.mark.parametrize("found", list(groups("session")), ids=named)
-def test_session(found: list[Block], tmp_path: Path, program: Path) -> None:
+def test_session(
+    found: list[Block], tmp_path: Path, program: Path, request: pytest.FixtureRequest
+) -> None:
+    if found[0].name == "backup" and request.config.getoption("--database") == "postgres":
+        pytest.skip("a copy of the folder has no rows of Postgres")
     for part in found:
         hold_session(part.text, tmp_path, program)
 
