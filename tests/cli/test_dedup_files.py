@@ -230,6 +230,18 @@ def test_a_file_that_cannot_be_written_again_is_refused_before_any_is_written(
     assert not out.exists() and not os.listdir(temporary)
 
 
+def test_an_array_called_lines_is_read_where_nothing_is_written_again(
+    run: Run, tmp_path: Path
+) -> None:
+    rows = [{"id": key, "text": "a b c d e f"} for key in "ab"]
+    (tmp_path / "a.jsonl").write_text(json.dumps(rows))
+    assert run("pairs", tmp_path / "a.jsonl").stdout == "a\tb\t1.000000\texact\n"
+    assert run("clusters", tmp_path / "a.jsonl").stdout.split()[-1] == "b"
+    asked = run("query", "--in", tmp_path / "a.jsonl", "--text", "a b c d e f").stdout
+    assert len(asked.splitlines()) == 2
+    run("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out", code=1)
+
+
 @pytest.mark.parametrize("texts", [["one text", "another text"], ["one text", "one text"]])
 def test_keys_that_come_twice_are_refused(
     run: Run, tmp_path: Path, temporary: Path, texts: list[str]

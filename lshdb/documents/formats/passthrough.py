@@ -319,15 +319,14 @@ class _TextWriter(RecordWriter):
 class JsonLines(_TextFile):
     """Lines of JSON; a line that is no object stays and gets no mark.
 
-    A file that is read as an array of objects (``jsonl.py``) is refused: none of its lines is a
+    What is read as an array of objects (``jsonl.py``) is not written again: none of its lines is a
     record, and without one of them it may be no JSON.
     """
 
-    def __init__(
-        self, source: InputFile, chunks: Iterator[bytes], fields: Fields, limit: int
-    ) -> None:
-        super().__init__(source, chunks, fields, limit)
+    def blocks(self) -> Iterator[RecordBlock]:
+        """Yield the records of a file of lines; raise InputError for an array."""
         self._chunks = self._of_no_array(self._chunks)
+        return super().blocks()
 
     def _of_no_array(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the same bytes; raise InputError if they begin as an array of objects does."""
@@ -346,7 +345,10 @@ class JsonLines(_TextFile):
 
     def without(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes] | None:
         """Return the file without some lines; None if it is encoded."""
-        return None if self._encoding is not None else self._pieces(lines)
+        if self._encoding is not None:
+            return None
+        self._chunks = self._of_no_array(self._chunks)
+        return self._pieces(lines)
 
     def _pieces(self, lines: Iterator[tuple[int, str]]) -> Iterator[bytes]:
         number = 1
