@@ -115,6 +115,8 @@ class Review:
         Stored windows by key.
     places : list of int
         Windows in the batch of documents that are new, changed or unchanged.
+    replacing : set of int
+        Those of documents that are there with another text.
     left : list of StoredDocument
         Stored windows of documents that stay as they are, whatever came in.
     stale : list of StoredDocument
@@ -123,6 +125,7 @@ class Review:
 
     stored: dict[str, StoredDocument] = field(default_factory=dict)
     places: list[int] = field(default_factory=list)
+    replacing: set[int] = field(default_factory=set)
     left: list[StoredDocument] = field(default_factory=list)
     stale: list[StoredDocument] = field(default_factory=list)
 
@@ -177,6 +180,8 @@ def review_documents(
             review.left += windows
             continue
         review.places += places
+        if windows and before != now:
+            review.replacing.update(places)
         review.stored |= {window.key: window for window in windows if window.key in now}
         review.stale += [window for window in windows if window.key not in now]
     return review

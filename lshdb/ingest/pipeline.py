@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -178,7 +178,8 @@ class _Classified:
         Unchanged documents of unfinished adds.
     n_unchanged : int
     same : list of (int, int)
-        Place and doc_id of unchanged documents that come with fields.
+        Place and doc_id of unchanged documents that come with fields, and of unchanged windows of
+        documents that changed, which have the fields that come now, or none.
     stale : list of StoredDocument
         Windows that their documents no longer have.
     """
@@ -478,9 +479,11 @@ class AddRun:
         """Divide a batch into documents to write and unchanged ones."""
         classified = _Classified()
         places: Sequence[int] = range(len(batch.keys))
+        replacing: Collection[int] = ()
         if batch.cut:
             review = self._review(snapshot, source, batch)
             stored, places, classified.stale = review.stored, review.places, review.stale
+            replacing = review.replacing
             classified.n_unchanged = len(review.left)
             for window in review.left:
                 classified.seen_again.setdefault(self._started_at, []).append(window)
@@ -509,7 +512,7 @@ class AddRun:
                 )
                 if is_same or self.on_conflict == "skip":
                     classified.n_unchanged += 1
-                    if is_same and place in batch.fields:
+                    if is_same and (place in batch.fields or place in replacing):
                         classified.same.append((place, before.doc_id))
                     seen_at = self._started_at
                     if batch.times:
@@ -690,16 +693,19 @@ def _chosen(column: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
 def _update_fields(
     transaction: WriteTransaction, batch: Batch, same: Sequence[tuple[int, int]]
 ) -> None:
-    """Write the fields of unchanged documents where they have changed."""
+    """Write the fields of unchanged documents and windows where they have changed."""
     if not same:
         return
     before = transaction.snapshot.fields_of(doc_id for _, doc_id in same)
     changed = {
-        doc_id: batch.fields[place]
+        doc_id: batch.fields.get(place)
         for place, doc_id in same
-        if before.get(doc_id) != batch.fields[place]
+        if before.get(doc_id) != batch.fields.get(place)
     }
-    transaction.put_fields(list(changed.items()), replaced=list(changed))
+    transaction.put_fields(
+        [(doc_id, fields) for doc_id, fields in changed.items() if fields is not None],
+        replaced=list(changed),
+    )
 
 
 def _contents(source: BatchSource, batch: Batch, places: Sequence[int]) -> Contents:

@@ -67,6 +67,19 @@ def test_a_replaced_document_has_the_fields_it_came_with(index: Index) -> None:
     assert fields(index)["c"] == {"year": 1}
 
 
+def test_all_windows_of_a_document_have_the_fields_that_it_came_with(make_index: Make) -> None:
+    words = [f"w{number}" for number in range(60)]
+    index = make_index("p", passages=(20, 10))
+    index.add([Document("a", " ".join(words), fields={"year": 1})])
+    added = index.add([("a", " ".join([*words[:40], *["other"] * 20]))])
+    assert added.unchanged == 3
+    assert set(map(str, fields(index).values())) == {"{}"}
+    index.add([Document("a", " ".join(words), fields={"year": 2})])
+    index.add([("a", " ".join(words))])
+    assert set(map(str, fields(index).values())) == {"{'year': 2}"}
+    assert index.check() == []
+
+
 def test_a_skipped_document_changes_nothing(index: Index) -> None:
     index.add([Document("a", "another text", fields={"year": 1})], on_conflict="skip")
     assert fields(index)["a"]["year"] == 2020
