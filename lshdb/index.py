@@ -920,6 +920,8 @@ class Index:
     def fields(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the kept fields of documents by key; keys without a document are left out.
 
+        In an index of passages, keys are those of documents or of windows.
+
         Raises
         ------
         ParameterError, DamageError

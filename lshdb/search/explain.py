@@ -397,6 +397,9 @@ def fields_of_keys(
     names = _keys(keys)
     with store.reading() as snapshot:
         documents = snapshot.documents_of_keys(names)
+        if isinstance(snapshot, Snapshot) and store.params.window is not None:
+            cut = windows_of(snapshot, [key for key in names if key not in documents])
+            documents |= {key: windows[0] for key, windows in cut.items()}  # all have the fields
         fields_of = snapshot.fields_of([document.doc_id for document in documents.values()])
         return {
             key: orjson.loads(fields_of.get(document.doc_id, "{}"))

@@ -80,6 +80,12 @@ def test_all_windows_of_a_document_have_the_fields_that_it_came_with(make_index:
     assert index.check() == []
 
 
+def test_a_document_that_was_cut_has_those_of_its_windows(make_index: Make) -> None:
+    index = make_index("p", passages=(20, 10))
+    index.add([Document("a", TEXT * 3, fields={"year": 2}), ("b", TEXT)])
+    assert index.fields(["a", "b", "none", "a#0"]) == {"a": {"year": 2}, "b": {}}
+
+
 def test_a_skipped_document_changes_nothing(index: Index) -> None:
     index.add([Document("a", "another text", fields={"year": 1})], on_conflict="skip")
     assert fields(index)["a"]["year"] == 2020
