@@ -1521,7 +1521,8 @@ class Index:
         key_field : str
             The field with the key.
         keep, threshold, against, since, agree, differ, update, lock_timeout
-            As for :meth:`dedup`; ``field:NAME`` names a field of the lines.
+            As for :meth:`dedup`; ``field:NAME`` names a field of the lines, and of the index for
+            documents that have no line.
         max_document_bytes : int
             The longest line to parse, as for :func:`lshdb.read_documents`. A longer one is passed
             on in pieces, never held in memory, and counted as ``too_long``.

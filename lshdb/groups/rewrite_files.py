@@ -273,7 +273,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             threshold=level,
             keep=self._keep,
             since=new_from(snapshot, self._against, self._since),
-            values=self._values(snapshot),
+            values=_record_keys(snapshot, self._keep, self._blocks),
             agreement=self._agreement,
         )
         self._say_unchecked(chosen.unchecked)
@@ -357,39 +357,11 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             hint="check that the file was added to this index, and --key-field or --row-keys",
         )
 
-    def _values(self, snapshot: IndexState) -> FieldKeys | None:
-        """Return values of the field that ``keep`` names; None if it names none.
-
-        Those of the records count, the first of each key; for documents of other files those that
-        the index has.
-        """
-        name = field_name(self._keep)
-        if name is None:
-            return None
-
-        def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
-            stored = stored_keys(snapshot, doc_ids, name)
-            values = dict(zip(doc_ids.tolist(), stored, strict=True))
-            left = set(values)
-            is_there = any(key is not None for key in stored)
-
-            def watched(file: RecordFile) -> Iterator[RecordBlock]:
-                nonlocal is_there
-                for block in file.blocks():
-                    is_there = is_there or block.has(name)
-                    yield block
-
-            for source, _ in self._plan:
-                with open_records(source, self._fields, self._limit) as file:
-                    _take_values(snapshot, watched(file), name, left, values)
-            if len(doc_ids) and not is_there:
-                raise ParameterError(
-                    f"keep is {self._keep!r}, and no record has a field {name!r}",
-                    hint="check the name of the field",
-                )
-            return [values[doc_id] for doc_id in doc_ids.tolist()]
-
-        return keys
+    def _blocks(self) -> Iterator[RecordBlock]:
+        """Yield the records of all files."""
+        for source, _ in self._plan:
+            with open_records(source, self._fields, self._limit) as file:
+                yield from file.blocks()
 
 
 @dataclass(slots=True)
@@ -473,7 +445,7 @@ class Survivors(StoredAnswer[bytes]):
             threshold=level,
             keep=self._keep,
             since=new_from(snapshot, self._against, self._since),
-            values=self._values(snapshot),
+            values=_record_keys(snapshot, self._keep, self._blocks),
             agreement=self._agreement,
         )
         self._say_unchecked(chosen.unchecked)
@@ -523,19 +495,9 @@ class Survivors(StoredAnswer[bytes]):
             source = InputFile(os.fspath(self._path))
             yield JsonLines(source, chunks, Fields(key=self._key_field), self._limit)
 
-    def _values(self, snapshot: IndexState) -> FieldKeys | None:
-        """Return values of the field that ``keep`` names, by doc_id; None if it names none."""
-        name = field_name(self._keep)
-        if name is None:
-            return None
-
-        def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
-            values: dict[int, bytes | None] = {}
-            with self._opened() as file:
-                _take_values(snapshot, file.blocks(), name, set(doc_ids.tolist()), values)
-            return [values.get(doc_id) for doc_id in doc_ids.tolist()]
-
-        return keys
+    def _blocks(self) -> Iterator[RecordBlock]:
+        with self._opened() as file:
+            yield from file.blocks()
 
     def _require_documents(
         self, blocks: Iterable[RecordBlock], snapshot: IndexState, *, is_all: bool
@@ -602,6 +564,40 @@ def _unknown_records(blocks: Iterable[RecordBlock], snapshot: IndexState) -> tup
         n_records += len(block.keys)
         example = example or next(iter(sorted(keys)), None)
     return n_records, example
+
+
+def _record_keys(
+    snapshot: IndexState, keep: str, blocks: Callable[[], Iterator[RecordBlock]]
+) -> FieldKeys | None:
+    """Return the function that reads the field that ``keep`` names; None if it names none.
+
+    Values of the records count, the first of each key; for documents without a record those that
+    the index has.
+    """
+    name = field_name(keep)
+    if name is None:
+        return None
+
+    def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
+        stored = stored_keys(snapshot, doc_ids, name)
+        values = dict(zip(doc_ids.tolist(), stored, strict=True))
+        is_there = any(key is not None for key in stored)
+
+        def watched() -> Iterator[RecordBlock]:
+            nonlocal is_there
+            for block in blocks():
+                is_there = is_there or block.has(name)
+                yield block
+
+        _take_values(snapshot, watched(), name, set(values), values)
+        if len(doc_ids) and not is_there:
+            raise ParameterError(
+                f"keep is {keep!r}, and no record has a field {name!r}",
+                hint="check the name of the field",
+            )
+        return [values[doc_id] for doc_id in doc_ids.tolist()]
+
+    return keys
 
 
 def _take_values(

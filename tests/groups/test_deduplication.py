@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import Index, InputError, ParameterError
+from lshdb import Document, Index, InputError, ParameterError
 from tests.brute import brute_pairs
 from tests.conftest import family_corpus
 
@@ -196,6 +196,21 @@ def test_the_lines_that_survive_are_as_they_were(
         list(index.filter(tmp_path / "none.jsonl"))
     with pytest.raises(ParameterError, match="only once"):
         list(index.filter("-", keep="field:score"))
+
+
+def test_a_document_of_another_file_is_chosen_by_the_field_that_the_index_has(
+    make_index: Make, tmp_path: Path
+) -> None:
+    text = "w1 w2 w3 w4 w5"
+    index = make_index(threshold=0.5)
+    index.add(Document(key, text, fields={"score": score}) for key, score in (("a", 9), ("b", 1)))
+    for key, kept in (("a", True), ("b", False)):
+        file = tmp_path / f"{key}.jsonl"
+        file.write_bytes(b'{"id": "%b", "score": %d}\n' % (key.encode(), 9 if kept else 1))
+        assert bool(list(index.filter(file, keep="field:score"))) == kept
+        assert bool(list(index.filter(file, keep="field:-score"))) != kept
+        with pytest.raises(ParameterError, match="no record has a field 'scores'"):
+            list(index.filter(file, keep="field:scores"))
 
 
 @pytest.mark.parametrize(
