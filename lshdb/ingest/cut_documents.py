@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from lshdb.documents.document import Document
-from lshdb.errors import ConflictError, DamageError
+from lshdb.errors import ConflictError, DamageError, KeyNotFoundError
 from lshdb.ingest.batch import Batch
 from lshdb.shingling import cut_windows, parse_window_key, window_key
 from lshdb.storage.rows.row_reader import RowReader
 from lshdb.storage.tables.records import StoredDocument
 
-__all__ = ["Review", "cut_document", "review_documents", "whole_texts", "windows_of"]
+__all__ = [
+    "Review", "cut_document", "refuse_cut_document", "review_documents", "whole_texts",
+    "windows_of",
+]  # fmt: skip
 
 
 def cut_document(document: Document, window: tuple[int, int]) -> list[Document]:
@@ -55,6 +58,27 @@ def windows_of(reader: RowReader, keys: Iterable[str]) -> dict[str, list[StoredD
     return {
         key: [window for _, _, window in windows] for key, windows in _placed(reader, keys).items()
     }
+
+
+def refuse_cut_document(reader: RowReader, key: str) -> None:
+    """Raise an error if the key is that of a document which was cut into windows.
+
+    Raises
+    ------
+    KeyNotFoundError
+        It says so, and names windows. A key that nothing has is left to the caller.
+    DamageError
+    """
+    windows = windows_of(reader, [key]).get(key)
+    if windows and key not in reader.documents_of_keys([key]):
+        raise KeyNotFoundError(
+            f"{key!r} was cut into {len(windows):,} windows, from {windows[0].key!r} to "
+            f"{windows[-1].key!r}",
+            key=key,
+            hint="give the key of a window; lshdb query and lshdb explain look for passages of a "
+            "document (Index.query_passages, Index.explain_passages), and Index.texts puts it "
+            "together",
+        )
 
 
 _Placed = tuple[int, int, StoredDocument]

@@ -21,6 +21,7 @@ from lshdb.errors import KeyNotFoundError, ReadOnlyError
 from lshdb.groups.deduplication import Decisions, decide
 from lshdb.groups.listing import Cluster, find_clusters
 from lshdb.groups.update import edges_down_to, ready_edges
+from lshdb.ingest.cut_documents import refuse_cut_document
 from lshdb.maintain.stats import IndexStats, stats_of
 from lshdb.pages import (
     CurveChart,
@@ -305,6 +306,8 @@ class _Report:
         KeyNotFoundError
             There is no such document, or it is in no cluster.
         """
+        if self._params.window is not None:
+            refuse_cut_document(self._snapshot, key)
         self._snapshot.document(key)
         cluster = next((cluster for cluster in clusters if key in cluster.keys), None)
         if cluster is None:

@@ -23,11 +23,10 @@ from lshdb.documents.document import Body
 from lshdb.errors import (
     DamageError,
     InputError,
-    KeyNotFoundError,
     ParameterError,
     TextNotStoredError,
 )
-from lshdb.ingest.cut_documents import whole_texts, windows_of
+from lshdb.ingest.cut_documents import refuse_cut_document, whole_texts, windows_of
 from lshdb.params.index_params import IndexParams
 from lshdb.result_tables import html_table
 from lshdb.search.verification import least_share
@@ -256,7 +255,10 @@ def _explain(
 
 def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
     """Return a document of the index."""
-    document, params = snapshot.document(key), family.params
+    params = family.params
+    if params.window is not None:
+        refuse_cut_document(snapshot, key)
+    document = snapshot.document(key)
     number = document.signature_id
     if number is not None and not 0 <= number < snapshot.n_signatures:
         raise DamageError(
@@ -353,15 +355,8 @@ def show_document(store: Store, family: Family, key: str) -> ShownDocument:
     """Look the document up, its text or vector, and the documents with its signature."""
     check_key("key", key)
     with store.reading() as snapshot:
-        windows = windows_of(snapshot, [key]).get(key) if store.params.window else None
-        if windows:
-            raise KeyNotFoundError(
-                f"{key!r} was cut into {len(windows):,} windows, from {windows[0].key!r} to "
-                f"{windows[-1].key!r}",
-                key=key,
-                hint="give the key of a window; lshdb export has all, and Index.texts puts a "
-                "document together",
-            )
+        if store.params.window is not None:
+            refuse_cut_document(snapshot, key)
         return _show(snapshot, store.params, key)
 
 

@@ -44,7 +44,7 @@ from lshdb.search.verification import (
     usable_contents,
 )
 from lshdb.signatures.family import Family, Point, SignedQuery
-from lshdb.storage.rows.row_reader import Documents
+from lshdb.storage.rows.row_reader import Documents, RowReader
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
 from lshdb.storage.transactions.index_state import (
@@ -291,6 +291,10 @@ def query_index(
     if body is None:
         key = check_key("key", key)
         with store.reading() as snapshot:
+            if isinstance(snapshot, RowReader) and family.params.window is not None:
+                from lshdb.ingest.cut_documents import refuse_cut_document
+
+                refuse_cut_document(snapshot, key)
             return options.searcher(snapshot, family).search_document(snapshot.document(key))
     (query,) = family.sign_queries(usable_contents(family, [body]))
     if query.row and not options.is_nearest:

@@ -260,8 +260,15 @@ def test_questions_about_whole_documents_are_refused(make_index: Make, tmp_path:
     for ask in asks:
         with pytest.raises(ParameterError, match="needs whole documents"):
             ask()
-    with pytest.raises(KeyNotFoundError, match="was cut into 8 windows"):
-        index.show("a")
+    for say in (
+        lambda: index.show("a"),
+        lambda: index.query(key="a"),
+        lambda: index.explain("a", body=text(1)),
+        lambda: index.explain_page("a", body=text(1)),
+        lambda: index.report(tmp_path / "a.html", cluster="a"),
+    ):
+        with pytest.raises(KeyNotFoundError, match="was cut into 8 windows"):
+            say()
     with pytest.raises(ParameterError, match="mix windows of two texts"):
         index.merge(make_index("other", passages=WINDOW))
 
