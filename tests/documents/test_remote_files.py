@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import gzip
 import http.server
 import io
@@ -10,7 +11,8 @@ import json
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,67 @@ def test_an_archive_that_does_not_end_is_refused(
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=f"damaged or cut after {n_members} of its members"):
         read_documents([url])
+
+
+def archive(path: Path, names: Iterable[str]) -> str:
+    """Make an archive, with its own name in each text, and return the pattern of all its files."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            for name in names:
+                zipped.writestr(f"{name}.txt", f"{path.name} {name}")
+        return f"zip://*.txt::{path}"
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as tar:
+        for name in names:
+            member = tarfile.TarInfo(f"{name}.txt")
+            text = f"{path.name} {name}".encode()
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    return f"tar://*.txt::{path}"
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar", "tar.gz"])
+def test_an_archive_is_opened_once_for_all_its_files(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = [archive(tmp_path / f"{name}.{suffix}", "abcdefgh") for name in "xy"]
+    opened: list[str] = []
+    package = zipfile.ZipFile if suffix == "zip" else tarfile.TarFile
+    begin = package.__init__
+
+    def noted(self: Any, *values: Any, **how: Any) -> None:
+        opened.append("")
+        begin(self, *values, **how)
+
+    def looked_up(_self: Any, name: str) -> None:
+        raise AssertionError(f"looked for {name} in a list")
+
+    monkeypatch.setattr(package, "__init__", noted)
+    monkeypatch.setattr(tarfile.TarFile, "getmember", looked_up)
+    assert len(keys(urls[0])) == 8
+    assert len(opened) == 1
+    interleaved = list(zip(read_documents(urls), read_documents(urls), strict=True))
+    texts = [f"{name}.{suffix} {member}" for name in "xy" for member in "abcdefgh"]
+    assert [tuple(item.body for item in items) for items in interleaved] == [
+        (text, text) for text in texts
+    ]  # fmt: skip
+
+
+def test_the_files_of_a_tar_archive_come_in_its_order(tmp_path: Path) -> None:
+    tar = keys(archive(tmp_path / "a.tar.gz", "cab"))
+    assert [key.partition("::")[0] for key in tar] == [f"tar://{name}.txt" for name in "cab"]
+    zipped = keys(archive(tmp_path / "a.zip", "cab"))
+    assert [key.partition("::")[0] for key in zipped] == [f"zip://{name}.txt" for name in "abc"]
+
+
+def test_of_many_archives_one_stays_open(tmp_path: Path) -> None:
+    urls = [archive(tmp_path / f"{number}.zip", "ab") for number in range(20)]
+    n_open = []
+    for _ in read_documents(urls):
+        gc.collect()
+        n_open.append(sum(isinstance(item, zipfile.ZipFile) for item in gc.get_objects()))
+    assert max(n_open) <= 2
+    gc.collect()
+    assert not any(isinstance(item, zipfile.ZipFile) for item in gc.get_objects())
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ Their errors are not kept as causes, because a URL with a password may stand in 
 Over HTTP, a file is one request: how long a server says that it is decides nothing, and it need not
 know ranges. A minute without a byte ends it, and no other clock does. A redirect from ``https`` to
 ``http``, or to anything else, is refused.
+
+The list of an archive's members is read once, and not for each of them. Those of a tar archive are
+read in its own order, because a compressed one is decompressed from its beginning to go back.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ from __future__ import annotations
 import io
 import os
 import re
-from typing import Any, BinaryIO, NamedTuple, cast
+import weakref
+from typing import Any, BinaryIO, ClassVar, NamedTuple, cast
 
 from lshdb.arguments import printable
 from lshdb.errors import InputError, install_command
 
-__all__ = ["RemoteFile", "find_remote", "is_remote", "open_remote"]
+__all__ = ["Archive", "RemoteFile", "find_remote", "is_remote", "open_remote"]
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
@@ -34,10 +38,39 @@ _TAR_BLOCK = 512
 
 
 class RemoteFile(NamedTuple):
-    """A file that was found: its URL, and its bytes, or 0 where that is not known."""
+    """A file that was found: its URL, its bytes, or 0 where that is not known, and its archive."""
 
     url: str
     size: int
+    archive: Archive | None = None
+
+
+class Archive:
+    """An archive that stays open from one of its members to the next, for as long as it is known.
+
+    One reader at a time has its file system, because members share its place in the file. Of
+    several archives only the last one that was read stays open.
+    """
+
+    _latest: ClassVar[weakref.ref[Archive] | None] = None
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+
+    def take(self, url: str) -> tuple[Any, str]:
+        """Return a file system that nobody else reads, and the path of a member there."""
+        try:
+            return self._idle.pop(), url.partition("::")[0]
+        except IndexError:
+            return _system_of(url)
+
+    def give_back(self, system: Any) -> None:
+        """Keep a file system for the next member."""
+        latest = Archive._latest and Archive._latest()
+        if latest is not None and latest is not self:
+            latest._idle.clear()
+        Archive._latest = weakref.ref(self)
+        self._idle[:] = [system]
 
 
 def is_remote(path: str) -> bool:
@@ -64,12 +97,17 @@ def find_remote(url: str) -> list[RemoteFile]:
             return [RemoteFile(url, int(system.info(path).get("size") or 0))]
         fixed, star, _ = path.partition("*")
         below = fixed.rpartition("/")[0] if star else path.rstrip("/")
-        archive = url[url.find("::") :] if "::" in url else ""
+        rest = url[url.find("::") :] if "::" in url else ""
+        archive = Archive() if rest else None
+        if archive is not None:
+            archive.give_back(system)
         files = [
             RemoteFile(
-                system.unstrip_protocol(name) + archive, int(system.info(name).get("size") or 0)
+                system.unstrip_protocol(name) + rest,
+                int(system.info(name).get("size") or 0),
+                archive,
             )
-            for name in sorted(names)
+            for name in _sorted(names, system)
             if not any(part.startswith(".") for part in name.removeprefix(below).split("/"))
         ]
     except InputError:
@@ -87,6 +125,13 @@ def find_remote(url: str) -> list[RemoteFile]:
     return files
 
 
+def _sorted(names: list[str], system: Any) -> list[str]:
+    """Return names in the order in which to read the files."""
+    members = system.index if hasattr(system, "tar") else ()
+    in_tar = {name: place for place, name in enumerate(members)}
+    return sorted(names, key=lambda name: (in_tar.get(name, 0), name))
+
+
 def _cause(error: Exception) -> BaseException:
     """Return why a file is not found: fsspec says that, too, where no server answers."""
     cause = error.__cause__
@@ -94,8 +139,13 @@ def _cause(error: Exception) -> BaseException:
     return cause if cause is not None and is_refusal else error
 
 
-def open_remote(url: str, *, from_end: bool) -> BinaryIO:
+def open_remote(url: str, *, from_end: bool, archive: Archive | None = None) -> BinaryIO:
     """Open a file for reading: from its beginning to its end, or at any place of it.
+
+    Parameters
+    ----------
+    archive : Archive, optional
+        As :func:`find_remote` returned it with the file.
 
     Raises
     ------
@@ -103,10 +153,10 @@ def open_remote(url: str, *, from_end: bool) -> BinaryIO:
         It cannot be opened.
     """
     try:
-        system, path = _system_of(url)
+        system, path = _system_of(url) if archive is None else archive.take(url)
         is_one_request = _is_web(url) and not from_end
         file = system.open(path, "rb", block_size=0 if is_one_request else _BLOCK_BYTES)
-        return cast(BinaryIO, _Remote(file, system))
+        return cast(BinaryIO, _Remote(file, system, archive))
     except Exception as error:
         raise OSError(_reason(error)) from None
 
@@ -114,9 +164,10 @@ def open_remote(url: str, *, from_end: bool) -> BinaryIO:
 class _Remote(io.RawIOBase):
     """An open remote file; its errors are OSErrors, as a local file's are."""
 
-    def __init__(self, file: Any, system: Any) -> None:
+    def __init__(self, file: Any, system: Any, archive: Archive | None) -> None:
         super().__init__()
         self._file = file
+        self._archive = archive
         self._system = system  # an archive is closed with the last reference to its system
 
     def readable(self) -> bool:
@@ -141,6 +192,8 @@ class _Remote(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._asked(self._file.close)
+            if self._archive is not None:
+                self._archive.give_back(self._system)
         super().close()
 
     def _asked(self, method: Any, *values: Any) -> Any:
@@ -198,6 +251,8 @@ def _system_of(url: str) -> tuple[Any, str]:
         ) from None
     if hasattr(system, "tar"):
         _require_end(system.tar)
+        members = {member.name: member for member in system.tar.getmembers()}
+        system.tar.getmember = members.__getitem__  # its own looks through the list for each name
     return system, str(path)
 
 

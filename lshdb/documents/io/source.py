@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 from codecs import BOM_UTF8
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lshdb.arguments import printable
 from lshdb.documents.registry import FORMATS, HEAD, Format, Look, by_name, look_at
 from lshdb.errors import hide_credentials
+
+if TYPE_CHECKING:
+    from lshdb.documents.io.remote import Archive
 
 __all__ = ["STDIN", "InputFile"]
 
@@ -51,6 +55,8 @@ class InputFile:
         Whether it was found in a directory of texts, so that its extension says nothing.
     is_remote : bool
         Whether the path is a URL; then it is not regular.
+    archive : Archive or None
+        The archive in which it was found elsewhere, with others.
     """
 
     path: str
@@ -67,6 +73,7 @@ class InputFile:
     given_key: str = ""
     of_texts: bool = False
     is_remote: bool = False
+    archive: Archive | None = field(default=None, repr=False, compare=False)
 
     @property
     def can_seek(self) -> bool:

@@ -296,12 +296,20 @@ def _find(path: str, how: _Walk) -> list[InputFile]:
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
-        files = [FoundFile(file.url, file.size) for file in find_remote(path)]
+        remote = find_remote(path)
+        files = [FoundFile(file.url, file.size) for file in remote]
         is_one = [file.path for file in files] == [path]
         if not is_one:
             files = _of_records(path, files, how)
         return [
-            InputFile(file.path, size=file.size, is_regular=False, is_named=is_one, is_remote=True)
+            InputFile(
+                file.path,
+                size=file.size,
+                is_regular=False,
+                is_named=is_one,
+                is_remote=True,
+                archive=remote[0].archive,
+            )
             for file in files
         ]
     if is_pattern(path) and not os.path.lexists(path):

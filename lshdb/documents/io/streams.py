@@ -387,7 +387,7 @@ def open_source(source: InputFile) -> BinaryIO:
         if source.is_remote:
             from lshdb.documents.io.remote import open_remote
 
-            return open_remote(source.path, from_end=source.format.from_end)
+            return open_remote(source.path, from_end=source.format.from_end, archive=source.archive)
         return open(source.path, "rb", buffering=0)
     except OSError as error:
         raise BrokenSourceError(f"cannot be opened: {system_reason(error)}") from error
