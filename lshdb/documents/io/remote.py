@@ -66,7 +66,7 @@ class Archive:
 
     def give_back(self, system: Any) -> None:
         """Keep a file system for the next member."""
-        latest = Archive._latest and Archive._latest()
+        latest = None if Archive._latest is None else Archive._latest()
         if latest is not None and latest is not self:
             latest._idle.clear()
         Archive._latest = weakref.ref(self)
