@@ -17,7 +17,7 @@ similarity is near 0, so no signature would find it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -57,7 +57,9 @@ _SHINGLE_BYTES = 32
 """Memory of a shingle in a block and in its table, and of one in a block of as many that asks."""
 _TEXTS_READ = 512
 _TEXTS_ASK = 1024
-"""Texts that are shingled together, and that ask together."""
+"""Texts that are shingled together, and that ask together at most."""
+_PAIRS = 2**19
+"""Pairs that texts that ask together may find in a block; those of one text are not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,17 @@ class TextSets:
 
     def parts(self, size: int) -> Iterator[TextSets]:
         """Yield the same in parts of so many texts."""
+        return self.cut(
+            slice(first, min(first + size, len(self.ids)))
+            for first in range(0, len(self.ids), size)
+        )
+
+    def cut(self, parts: Iterable[slice]) -> Iterator[TextSets]:
+        """Yield parts, each of at least one text."""
         ends = np.concatenate([[0], np.cumsum(self.counts)])
-        for first in range(0, len(self.ids), size):
-            last = min(first + size, len(self.ids))
-            part = slice(first, last)
-            yield TextSets(self.ids[part], self.hashes[ends[first] : ends[last]], self.counts[part])
+        for part in parts:
+            hashes = self.hashes[ends[part.start] : ends[part.stop]]
+            yield TextSets(self.ids[part], hashes, self.counts[part])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +230,12 @@ class AllTexts:
         DamageError
             A text is missing or cannot be decoded.
         """
-        parts = list(asking.parts(_TEXTS_ASK))
+        parts: list[TextSets] = []
 
         def compared(number: int) -> Generator[Shared]:
             ids, table = self._table(number)
+            if not number:
+                parts.extend(_asking_together(asking, table))
 
             def compare(part: TextSets) -> Shared:
                 columns = table.sharing(part.hashes, part.counts, most=most, **wish)
@@ -239,12 +249,8 @@ class AllTexts:
         if len(self._blocks) == 1:
             yield from compared(0)
             return
-        results: list[list[Shared]] = [[] for _ in parts]
-        for number in range(len(self._blocks)):
-            for part_results, new in zip(results, compared(number), strict=True):
-                part_results.append(new)
-        if self._blocks:
-            yield from (_best(part_results, most) for part_results in results)
+        results = [list(compared(number)) for number in range(len(self._blocks))]
+        yield from (_best(part_results, most) for part_results in zip(*results, strict=True))
 
     def hashes_of(self, signature_id: int) -> Hashes:
         """Return the shingle hashes of the text of a signature."""
@@ -304,6 +310,12 @@ def blocks_within(sizes: Ids, most: int) -> list[slice]:
         blocks.append(slice(first, last))
         first, before = last, int(ends[last - 1])
     return blocks
+
+
+def _asking_together(asking: TextSets, table: SetTable) -> Iterator[TextSets]:
+    """Yield the texts in parts: as many as are at hand, but of those that find many texts few."""
+    for part in asking.parts(_TEXTS_ASK):
+        yield from part.cut(blocks_within(table.reach(part.hashes, part.counts), _PAIRS))
 
 
 def _in_order(sets: TextSets) -> TextSets:

@@ -56,6 +56,21 @@ class SetTable:
         self._owners = np.empty(len(hashes), dtype=np.uint32)
         kernel.table_sets(hashes, self.sizes, self._bits, self._starts, self._values, self._owners)
 
+    def reach(self, hashes: Hashes, counts: Ids) -> Ids:
+        """Return for each set the most sets of the table that share values with it.
+
+        Parameters
+        ----------
+        hashes, counts : ndarray
+            As for the table.
+        """
+        buckets = (hashes >> np.uint64(64 - self._bits)).astype(np.int64)
+        starts = self._starts
+        n_owners = starts[buckets + 1].astype(np.int64) - starts[buckets]
+        sums = np.concatenate([[0], np.cumsum(n_owners)])
+        ends = np.cumsum(counts)
+        return np.minimum(sums[ends] - sums[ends - counts], len(self.sizes))
+
     def sharing(
         self,
         hashes: Hashes,

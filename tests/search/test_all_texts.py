@@ -228,6 +228,27 @@ def test_a_table_is_kept_while_many_ask(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(compiled is None, reason="no compiler made the kernel")
+def test_of_many_texts_that_are_all_alike_few_ask_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_pairs: list[int] = []
+    plain = sharing.SetTable.sharing
+
+    def counted(*values: Any, **wish: Any) -> Any:
+        columns = plain(*values, **wish)
+        n_pairs.append(len(columns[0]))
+        return columns
+
+    monkeypatch.setattr(sharing.SetTable, "sharing", counted)
+    text = " ".join(f"w{number}" for number in range(20))
+    texts = {f"t{number}": f"{text} x{number}" for number in range(900)}
+    with index_at(tmp_path / "a.lshdb", texts) as index:
+        assert index.recall(sample=800).total.pairs == 900 * 899 // 2 - 100 * 99 // 2
+    assert sum(n_pairs) == 800 * 900
+    assert max(n_pairs) <= 2**19
+
+
+@pytest.mark.skipif(compiled is None, reason="no compiler made the kernel")
 def test_every_document_above_the_threshold_is_among_the_nearest(tmp_path: Path) -> None:
     """What stored pairs list is part of what all texts give, in the same order."""
     with Index.create(tmp_path / "a.lshdb", threshold=0.4, bands=128, rows=1) as index:
