@@ -69,7 +69,8 @@ class SetTable:
         n_owners = starts[buckets + 1].astype(np.int64) - starts[buckets]
         sums = np.concatenate([[0], np.cumsum(n_owners)])
         ends = np.cumsum(counts)
-        return np.minimum(sums[ends] - sums[ends - counts], len(self.sizes))
+        most: Ids = np.minimum(sums[ends] - sums[ends - counts], len(self.sizes))
+        return most
 
     def sharing(
         self,
