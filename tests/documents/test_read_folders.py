@@ -7,8 +7,10 @@ import os
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,12 +191,37 @@ def test_a_gitignore_that_holds_nonsense(grow: Grow) -> None:
     assert read("t")[0] == ["t/a.c", "t/b.c"]
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["*a" * 7 + "b", "[!b]*" * 7 + "b", "**/" + "a/**/" * 6 + "b", "/" + "a/**/" * 6 + "b"],
+)
+@pytest.mark.parametrize("by", ["gitignore", "include", "exclude"])
+def test_a_pattern_of_many_stars_takes_no_longer_than_others(
+    grow: Grow, pattern: str, by: str
+) -> None:
+    name, deep = f"t/{'a' * 120}.txt", f"t/{'a/' * 40}c.txt"
+    grow(name, deep)
+    how: dict[str, Any] = {}
+    if by == "gitignore":
+        grow(**{"t/.gitignore": pattern + "\n"})
+    else:
+        how[by] = [pattern]
+    before = time.process_time()
+    assert len(read("t", **how)[0]) == (0 if by == "include" else 2)
+    assert time.process_time() - before < 2
+
+
+def test_a_class_in_an_excluded_name_matches_no_slash(grow: Grow) -> None:
+    grow("t/a/b.txt", "t/acb.txt")
+    assert read("t", exclude=["a[!x]b.txt"])[0] == ["t/a/b.txt"]
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="compares with git")
 @pytest.mark.parametrize("seed", range(20))
 def test_the_same_files_as_git_lists(grow: Grow, seed: int) -> None:
     rng = random.Random(seed)
     names = ["a", "b", "ab", "a.c", "b.c"]
-    parts = [*names, "*", "*.c", "a*", "**", "[ab]", "[!a]", "?b"]
+    parts = [*names, "*", "*.c", "a*", "**", "[ab]", "[!a]", "?b", "*a*b*", "*[!a]*b"]
 
     def pattern() -> str:
         body = "/".join(rng.choice(parts) for _ in range(rng.choice([1, 1, 1, 2, 3])))

@@ -515,9 +515,41 @@ def _patterns(line: str) -> list[Any]:
     from pathspec import GitIgnoreSpec
 
     try:
-        return list(GitIgnoreSpec.from_lines([line]).patterns)
+        patterns: list[Any] = list(GitIgnoreSpec.from_lines([line]).patterns)
     except ValueError:
         return []
+    for pattern in patterns:
+        if pattern.regex is not None:
+            pattern.regex = re.compile(_decided_early(pattern.regex.pattern), pattern.regex.flags)
+    return patterns
+
+
+_CLASS = r"\[\^?\]?(?:\\.|[^\]\\])*\]"
+_ESCAPED_OR_CLASS = re.compile(rf"\\.|{_CLASS}")
+_STAR = r"\[\^/\]\*"
+_INNER_STAR = re.compile(
+    rf"{_STAR}((?:\\.|\(\?!/\)|(?!{_STAR}){_CLASS}|[^\[\\/()*+?|])*)(?={_STAR})"
+)
+_FOLDERS_BETWEEN = re.compile(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
+
+
+def _without_slash(match: re.Match[str]) -> str:
+    part = match[0]
+    return f"(?!/){part}" if part.startswith("[^") and part != "[^/]" else part
+
+
+def _decided_early(regex: str) -> str:
+    """Return the library's expression with the same matches, in which stars are not tried in turn.
+
+    What stands between two stars of a name, or between two ``**``, is taken where it comes first:
+    if anything matches, that does. The last one stays as it is. A slash is in no class, as in git.
+    """
+    regex = _ESCAPED_OR_CLASS.sub(_without_slash, regex)
+    regex = _INNER_STAR.sub(r"(?>[^/]*?\1)", regex)
+    first, *rest = _FOLDERS_BETWEEN.split(regex)
+    pairs = list(zip(rest[::2], rest[1::2], strict=True))
+    early = [f"(?>{gap[:-2].replace('+', '+?')})??{names}(?=/))" for gap, names in pairs[:-1]]
+    return first + "".join(early) + "".join(rest[-2:])
 
 
 def _spec(name: str, patterns: Sequence[str]) -> GitIgnoreSpec | None:
@@ -532,14 +564,17 @@ def _spec(name: str, patterns: Sequence[str]) -> GitIgnoreSpec | None:
         return None
     from pathspec import GitIgnoreSpec
 
+    every = []
     for pattern in patterns:
         is_text = isinstance(pattern, str) and bool(pattern.strip())
-        if not is_text or pattern.startswith(("!", "#")) or not _patterns(pattern):
+        of_pattern = [] if not is_text or pattern.startswith(("!", "#")) else _patterns(pattern)
+        if not of_pattern:
             raise ParameterError(
                 f"{name} holds {pattern!r}, expected a pattern such as '*.py' or 'docs/'",
                 hint="patterns are those of .gitignore files, without '!'",
             )
-    return GitIgnoreSpec.from_lines(patterns)
+        every += of_pattern
+    return GitIgnoreSpec(every, backend="simple")
 
 
 # Texts or records
