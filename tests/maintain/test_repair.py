@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, DatabaseError, Index, LockedError, read_documents
+from lshdb.maintain import repair
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.tables.records import row_checksum
@@ -427,3 +428,50 @@ def _repair_until(path: Path, name: str, *, is_after: bool) -> None:
     real = getattr(home, function)
     setattr(home, function, end)
     Index.repair(path)
+
+
+@pytest.mark.sqlite("pages of its file")
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("_publish", KeyboardInterrupt),
+        ("_repair_orders", KeyboardInterrupt),
+        ("_repair_orders", OSError),
+    ],
+)
+def test_a_repair_that_ends_behind_its_commit_keeps_what_it_put_out(
+    path: Path, step: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documents have left the index: their file is all that is left of them."""
+    with raw(path) as execute:
+        execute("UPDATE document SET batch_id = -1, checksum = 0 WHERE key = 'f001-1'")
+    done = getattr(repair, step)
+
+    def interrupted(*arguments: Any) -> None:
+        done(*arguments)
+        raise error
+
+    monkeypatch.setattr(repair, step, interrupted)
+    with pytest.raises((error, DatabaseError)):
+        Index.repair(path)
+    (quarantine,) = path.parent.glob("x.lshdb.quarantine-*.jsonl")
+    with Index.open(path) as index:
+        assert "f001-1" not in index and index.check() == []
+        index.add(read_documents([quarantine]))
+        assert index.show("f001-1")
+
+
+@pytest.mark.sqlite("pages of its file")
+def test_a_repair_that_another_writer_keeps_out_leaves_no_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with raw(path) as execute:
+        execute("UPDATE document SET batch_id = -1, checksum = 0 WHERE key = 'f001-1'")
+
+    def locked(*_: Any) -> None:
+        raise LockedError("another")
+
+    monkeypatch.setattr(repair, "_publish", locked)
+    with pytest.raises(LockedError):
+        Index.repair(path)
+    assert not list(path.parent.glob("*quarantine*"))

@@ -207,10 +207,10 @@ def _repair(
             _prove(aside)
             quarantine.keep()
             _publish(store, rebuilt, old, lock_timeout)
-            _repair_orders(store, RepairResult())
         finally:
             with contextlib.suppress(OSError, LshdbError):
                 remove_rebuilt(aside, store.uuid)
+    _repair_orders(store, RepairResult())
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
     result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
     result.lost, result.quarantine = quarantine.keys, quarantine.path

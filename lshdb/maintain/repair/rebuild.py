@@ -459,7 +459,8 @@ class Quarantine:
     JSON Lines, made when the first is written. A line has ``id`` and, if it is proved, ``text`` or
     ``vector``: fields of ``lshdb add``, which puts such a document back. ``reason`` says why it is
     out; ``unproved_text``, ``unproved_vector`` and ``row`` are what was found of the rest, as it
-    was found. A context manager that removes the file unless it is kept.
+    was found. A context manager that removes the file if an error keeps the documents where
+    they are.
 
     Parameters
     ----------
@@ -481,6 +482,7 @@ class Quarantine:
         self._file: IO[bytes] | None = None
         self.keys: list[str] = []
         self.path: Path | None = None
+        self._is_kept = False
 
     def __enter__(self) -> Quarantine:
         return self
@@ -493,7 +495,9 @@ class Quarantine:
     ) -> None:
         if self._file is not None:
             self._file.close()
-        if self.path is not None and kind is not None:
+        # An interrupt may have come after the commit that took them out.
+        is_needed = self._is_kept and not isinstance(error, Exception)
+        if self.path is not None and kind is not None and not is_needed:
             self.path.unlink(missing_ok=True)
 
     def put(self, key: str | None, reason: str, **facts: Any) -> None:
@@ -516,6 +520,7 @@ class Quarantine:
 
     def keep(self) -> None:
         """Make the file durable: its documents are about to leave the index."""
+        self._is_kept = True
         if self._file is not None:
             self._file.flush()
             sync_file(self._file.fileno())
