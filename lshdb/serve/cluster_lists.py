@@ -9,9 +9,10 @@ wherever it lies. Words are looked for in the texts, cluster by cluster; a page 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -169,8 +170,15 @@ def rank_clusters(index: Index) -> RankedClusters:
     DamageError
         A value is no number.
     """
-    try:
+    with _numbers_alone():
         return _rank_clusters(index)
+
+
+@contextlib.contextmanager
+def _numbers_alone() -> Iterator[None]:
+    """Raise a DamageError for a value of the stored clusters that is no number."""
+    try:
+        yield
     except (ValueError, TypeError, OverflowError) as error:
         raise DamageError(
             f"the stored clusters hold a value that is no number: {error}"[:200],
@@ -340,7 +348,9 @@ class ClusterLists:
 
     def _label(self, key: str) -> int:
         """Return the number of the cluster of a document; -1 for none."""
-        return next((int(label) for (label,) in self._index.sql(CLUSTER_NUMBER, {"key": key})), -1)
+        with _numbers_alone():
+            found = self._index.sql(CLUSTER_NUMBER, {"key": key})
+            return next((int(label) for (label,) in found), -1)
 
     def _first_batch(self, date: str) -> int:
         """Return the first batch that began on a date or later; none has the number otherwise."""

@@ -133,6 +133,12 @@ def test_what_the_library_lets_in_is_shown_as_text(hostile: Path) -> None:
     assert {*asyncio.run(browsed(hostile, "document", "kept_field", "batch", "cursor"))} == {200}
 
 
+def test_a_cluster_whose_number_is_none_is_damage(hostile: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(hostile, tmp_path / "x.lshdb")
+    assert plant(path, "cluster_member", "label", SCRIPT)
+    assert {*asyncio.run(served(path))} <= {200, 404, 400, 503}
+
+
 def test_hostile_values_in_every_table(hostile: Path, tmp_path: Path, is_long: bool) -> None:
     places = columns(hostile)
     assert {"document", "content", "band", "edge", "cursor", "night"} <= {t for t, _ in places}
