@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from lshdb import (
     LshdbError,
     ParameterError,
     QueryError,
+    ReadOnlyError,
 )
 from lshdb.errors import install_command
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
@@ -292,13 +294,28 @@ def test_what_a_reader_needs(
     with Index.open(path) as index:
         index.add(family_corpus(2)[:40])
         expected = sorted((pair.key1, pair.key2) for pair in index.pairs())
+        index.update_clusters()
+        index.add([("later", "of something else altogether")])
     with Index.open(reader) as index:
         assert sorted((pair.key1, pair.key2) for pair in index.pairs()) == expected
         assert list(index.query(family_corpus(2)[3][1]))
         assert list(index.sql("SELECT count(*) FROM posting").rows) != [(0,)]
         assert index.stats().documents >= 40
-        with pytest.raises(DatabaseError, match="permission denied"):
+        with pytest.raises(ReadOnlyError, match="your role may not write") as refused:
             index.remove([family_corpus(2)[3][0]])
+        assert "GRANT" not in refused.value.message and "SELECT" in (refused.value.hint or "")
+    for file in path.glob("*.npy"):
+        shutil.copy(file, reader)
+    with Index.open(reader) as index:
+        with pytest.raises(ReadOnlyError, match="its clusters are not up to date"):
+            index.clusters()
+        found = list(index.clusters(update=False))
+        assert found
+    asked = subprocess.run(
+        [*MODULE, "clusters", reader], capture_output=True, text=True, env=environment()
+    )
+    assert (asked.returncode, asked.stdout.count("\n")) == (0, sum(len(c.keys) for c in found))
+    assert "are not compared" in asked.stderr
     with pytest.raises(IndexExistsError):
         Index.create(tmp_path / "y.lshdb", database=postgres_url.lshdb, schema="given")
 

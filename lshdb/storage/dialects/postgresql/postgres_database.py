@@ -49,6 +49,7 @@ from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.postgresql.postgres_arrays import register_arrays
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
 from lshdb.storage.dialects.postgresql.schema_place import (
+    PRIVILEGES,
     drop_index,
     make_schema,
     refuse_unfit,
@@ -524,16 +525,12 @@ def _check_name(schema: str) -> None:
         )
 
 
-_PRIVILEGES = (
-    "ask the owner for the privileges that lshdb guide postgres lists: CREATE on the database to "
-    "make an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
-)
 _HINTS = {
     "42P01": "check URL and schema in index.toml, and that your role may use the schema "
     "(see lshdb guide postgres); or restore it from a copy",
     "25006": "to write, use the primary server and a role whose transactions are not read-only"
     " (default_transaction_read_only)",
-    "42501": _PRIVILEGES,
+    "42501": PRIVILEGES,
     "53": "see what the server has run out of: disk, memory or connections (max_connections)",
     "57014": "it was cancelled, or the role's statement_timeout ended it; see lshdb guide postgres "
     "for the settings that a role needs",

@@ -21,7 +21,12 @@ from collections.abc import Callable
 from lshdb.errors import DatabaseError, IndexExistsError, LockedError, ReadOnlyError
 from lshdb.storage.dialects.postgresql.server_connection import ServerConnection, quoted
 
-__all__ = ["drop_index", "make_schema", "refuse_unfit", "take_lock"]
+__all__ = ["PRIVILEGES", "drop_index", "make_schema", "refuse_unfit", "take_lock"]
+
+PRIVILEGES = (
+    "ask the owner for the privileges that lshdb guide postgres lists: CREATE on the database to "
+    "make an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
+)
 
 _OLDEST = 140000
 _MADE = "made by lshdb"
@@ -163,7 +168,7 @@ def take_lock(
     LockedError
         Another session held the lock for all of the timeout.
     ReadOnlyError
-        The server is a standby.
+        The server is a standby, or the role may only read.
     psycopg.Error
         The database failed.
     """
@@ -171,7 +176,9 @@ def take_lock(
     deadline = time.monotonic() + timeout
     while True:
         row = connection.execute(
-            "SELECT pg_is_in_recovery(), pg_try_advisory_xact_lock(%s)", (number,)
+            "SELECT pg_is_in_recovery(), has_table_privilege('state', 'UPDATE'), "
+            "pg_try_advisory_xact_lock(%s)",
+            (number,),
         ).fetchone()
         if row is not None and row[0]:
             raise ReadOnlyError(
@@ -179,7 +186,12 @@ def take_lock(
                 "nothing was changed",
                 hint="name the primary server in index.toml, or promote this one",
             )
-        if row is not None and row[1]:
+        if row is not None and not row[1]:
+            raise ReadOnlyError(
+                f"your role may not write to the index {known_as}; nothing was changed",
+                hint=PRIVILEGES,
+            )
+        if row is not None and row[2]:
             return
         if time.monotonic() >= deadline:
             raise _locked(connection, number, timeout, known_as)
