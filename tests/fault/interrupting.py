@@ -2,14 +2,19 @@
 
     python interrupting.py FOLDER SIGNAL STEP FILE ...
 
-Counted are the lines that are run of files whose path ends with one of those given; every STEPth is
-interrupted, in a fork of this process, which has imported everything. Prints how many were, and for
+Counted are the lines that are run of files whose path ends with one of those given, but for
+those that set and take back what heeds the signal (``launch.py``); every STEPth is interrupted, in
+a fork of this process, which has imported everything. No signal is heard between the end of a
+``with`` and what it then calls, so that line counts once. Prints how many were, and for
 each command that did not end as it should have a line of what it left and said.
 """
 
 from __future__ import annotations
 
+import dis
+import enum
 import faulthandler
+import linecache
 import os
 import shutil
 import signal
@@ -21,6 +26,7 @@ from typing import Any
 from lshdb.cli import launch
 from lshdb.cli._group import cli
 
+UNHEEDED = {launch.__file__, signal.__file__, enum.__file__}
 LINES = [f'{{"id": "{number}", "text": "the words of document {number}"}}\n' for number in range(4)]
 
 
@@ -43,12 +49,20 @@ def interrupt(folder: Path, number: int, nth: int, files: tuple[str, ...]) -> in
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
+def _ends_with(frame: FrameType) -> bool:
+    """Whether the line is that of a ``with`` whose block has ended."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+    is_none = frame.f_code.co_code[frame.f_lasti] == dis.opmap["LOAD_CONST"]
+    return is_none and line.startswith("with ")
+
+
 def _trace(folder: Path, number: int, nth: int, files: tuple[str, ...]) -> None:
     lines = 0
 
     def count(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal lines
-        if event == "line":
+        is_heeded = frame.f_code.co_filename not in UNHEEDED
+        if event == "line" and is_heeded and not _ends_with(frame):
             lines += 1
             if lines == nth:
                 sys.settrace(None)

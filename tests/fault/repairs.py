@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def damage(path: Path) -> None:
         file.write_bytes(content)
 
 
-def repaired(path: Path, documents: dict[str, Any]) -> tuple[str, list[str]]:
+def repaired(
+    path: Path, documents: dict[str, Any], gone: Set[str] = frozenset()
+) -> tuple[str, list[str]]:
     """Check and repair a damaged index: what came of it, and what is wrong with that.
 
     Parameters
@@ -34,6 +37,8 @@ def repaired(path: Path, documents: dict[str, Any]) -> tuple[str, list[str]]:
         The index is changed.
     documents : dict
         What was in it, key to body.
+    gone : set of str
+        What an interrupted repair may have put out before.
 
     Returns
     -------
@@ -42,7 +47,11 @@ def repaired(path: Path, documents: dict[str, Any]) -> tuple[str, list[str]]:
     faults : list of str
         None for a good repair.
     """
-    was = {file.name: file.read_bytes() for file in path.iterdir() if file.suffix != ".db-shm"}
+    was = {
+        file.name: file.read_bytes()
+        for file in path.iterdir()
+        if file.is_file() and file.suffix != ".db-shm"
+    }
     try:
         result = Index.repair(path)
     except LshdbError as error:
@@ -56,7 +65,7 @@ def repaired(path: Path, documents: dict[str, Any]) -> tuple[str, list[str]]:
         else:
             there = {key: documents.get(key, "") for key in there}
         missing = documents.keys() - there.keys()
-        if len(missing) != len(result.lost):
+        if len(missing - gone) != len([key for key in result.lost if key not in gone]):
             faults.append(f"missing are {sorted(missing)}, lost {result.lost}")
         named = {key for key in result.lost if key in documents}
         if len(named) < len(result.lost) - 1:  # one bit damages one key at the most
