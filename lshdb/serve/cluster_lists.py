@@ -349,8 +349,8 @@ class ClusterLists:
     def _label(self, key: str) -> int:
         """Return the number of the cluster of a document; -1 for none."""
         with _numbers_alone():
-            found = self._index.sql(CLUSTER_NUMBER, {"key": key})
-            return next((int(label) for (label,) in found), -1)
+            labels = self._index.sql(CLUSTER_NUMBER, {"key": key})
+            return next((int(label) for (label,) in labels), -1)
 
     def _first_batch(self, date: str) -> int:
         """Return the first batch that began on a date or later; none has the number otherwise."""
