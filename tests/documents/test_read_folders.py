@@ -211,6 +211,15 @@ def test_a_pattern_of_many_stars_takes_no_longer_than_others(
     assert time.process_time() - before < 2
 
 
+def test_blanks_in_a_gitignore_take_no_longer_than_others(grow: Grow) -> None:
+    grow("t/a", "t/b ", "t/c")
+    lines = ["x" + " " * 20_000 + "x", "a" + " " * 9, "b\\  "]
+    grow(**{"t/.gitignore": "\n".join(lines)})
+    before = time.process_time()
+    assert read("t")[0] == ["t/c"]
+    assert time.process_time() - before < 0.5
+
+
 def test_a_class_in_an_excluded_name_matches_no_slash(grow: Grow) -> None:
     grow("t/a/b.txt", "t/acb.txt")
     assert read("t", exclude=["a[!x]b.txt"])[0] == ["t/a/b.txt"]

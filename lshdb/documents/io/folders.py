@@ -494,7 +494,8 @@ def _read_gitignore(path: str) -> tuple[_Rule, ...]:
 
 
 def _rule(line: str) -> _Rule | None:
-    line = _BLANKS.sub("", line)
+    stripped = line.rstrip(" ")
+    line = line[: len(stripped) + stripped.endswith("\\")]  # a blank behind a backslash stays
     of_folders = line.endswith("/")
     sign = "!" * line.startswith("!")
     parts = line.removeprefix("!").removesuffix("/").split("/")
@@ -506,7 +507,6 @@ def _rule(line: str) -> _Rule | None:
     return _Rule(pattern.regex, bool(pattern.include), of_folders)
 
 
-_BLANKS = re.compile(r"(?<!\\) +$")
 _STARS = re.compile(r"(?<!\\)\*\*+")
 
 
