@@ -62,7 +62,7 @@ def _with_host() -> re.Pattern[str]:
 
 @functools.cache
 def _bare_host() -> re.Pattern[str]:
-    return re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
+    return re.compile(r"([^\s/?#@:.]*+\.[^\s/?#@:]*+(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
 
 
 def split_url(url: str) -> tuple[str, str | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import mmh3
 import pytest
@@ -106,6 +107,12 @@ def test_any_url_is_shingled_as_in_the_plain_path(url: str, k: int) -> None:
     given_ = [each.encode() for each in url_shingles(url, k=k, stop_tokens=stops)]
     expected = plain.url_shingles([url], k=k, steps="nfkc-casefold-space", stop_tokens=["a", "bb"])
     assert given_ == expected
+
+
+def test_dots_take_no_longer_than_other_characters() -> None:
+    before = time.process_time()
+    assert split_url("." * 20_000 + "@") == ("", None, "." * 20_000 + "@")
+    assert time.process_time() - before < 1
 
 
 @pytest.mark.parametrize("bag", [False, True])
