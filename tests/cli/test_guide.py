@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Callable
@@ -85,6 +86,7 @@ def test_every_page_can_be_drawn(name: str) -> None:
     assert set(named) <= set(pages()) | {"lshdb"}, named
 
 
+@functools.cache
 def strings() -> list[tuple[str, str]]:
     """Strings that users are shown: all but docstrings, which are help in ``cli/`` alone."""
     found = []
