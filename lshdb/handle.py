@@ -379,6 +379,10 @@ class Listing(Iterator[_Item]):
         """Iterate once; nothing is asked before the first item is."""
         return self._asked(self._items)
 
+    def is_of(self, store: Store) -> bool:
+        """Return whether the question was put to this index, or to a copy of it."""
+        return getattr(self._handle.now[0], "uuid", None) == store.uuid
+
     def telling(self, on_progress: OnProgress | None) -> Self:
         """Tell a function how far an iteration is; return the listing.
 

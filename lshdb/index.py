@@ -1245,10 +1245,10 @@ class Index:
         name : str
             Letters, digits and ``_ . : -``, at most 100.
         to : listing or int, optional
-            An answer of :meth:`pairs`, :meth:`clusters`, :meth:`neighbors`, :meth:`dedup` or
-            :meth:`filter` that you have read to its end: the cursor moves to the newest batch that
-            the answer took into account, and never back. Or a batch's number: 0 is the beginning.
-            By default the newest batch.
+            An answer of this index's :meth:`pairs`, :meth:`passages`, :meth:`clusters`,
+            :meth:`neighbors`, :meth:`dedup` or :meth:`filter` that you have read to its end: the
+            cursor moves to the newest batch that the answer took into account, and never back. Or
+            a batch's number: 0 is the beginning. By default the newest batch.
         lock_timeout : float
             Seconds to wait for another writer.
 
@@ -1259,7 +1259,8 @@ class Index:
         Raises
         ------
         ParameterError
-            The answer was not read to its end, there is no such batch, or the name is not one.
+            The answer was not read to its end, or is one of another index; there is no such batch,
+            or the name is not one.
         LockedError, DatabaseError
 
         Examples

@@ -103,11 +103,18 @@ def advance_cursor(
 ) -> Cursor:
     """Set a cursor; see :meth:`lshdb.Index.advance`."""
     check_name("name", name)
+    if isinstance(to, Listing) and not to.is_of(store):
+        raise ParameterError(
+            f"the answer is one of another index than {store.path}, whose batches have other "
+            "numbers, so the cursor stays where it is",
+            hint="advance the cursor of the index that you asked",
+        )
     position = to.newest_batch if isinstance(to, Listing) else to
     if position is None and to is not None:
         raise ParameterError(
             "the answer was not read to its end, so the cursor stays where it is",
-            hint="iterate over it to the end first",
+            hint="iterate over it to the end first; an answer of join or query_many, which know "
+            "no since, moves no cursor",
         )
 
     def work(transaction: WriteTransaction) -> Cursor:

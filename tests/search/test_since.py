@@ -116,6 +116,30 @@ def test_cursors_are_in_sql(index: Index) -> None:
     assert list(found) == [("press", 1), ("radio", 5)]
 
 
+def test_an_answer_of_another_index_moves_nothing(index: Index, make_index: Make) -> None:
+    index.advance("press", 1)
+    with make_index("other", threshold=0.5) as other:
+        other.add([("a", text(0)), ("b", text(1))])
+        other.add([("c", text(2))])
+        foreign = other.pairs()
+        list(foreign)
+        with pytest.raises(ParameterError, match="another index"):
+            index.advance("press", foreign)
+    assert index.cursors()[0].batch_id == 1
+    with Index.open(index.path) as again:
+        own = again.pairs(since="@press")
+        list(own)
+        assert index.advance("press", own).batch_id == 5
+
+
+def test_an_answer_that_knows_no_since_is_named(index: Index) -> None:
+    joined = index.join(index)
+    list(joined)
+    with pytest.raises(ParameterError) as refused:
+        index.advance("press", joined)
+    assert "join" in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("question", ["clusters", "neighbors", "dedup"])
 def test_other_questions_take_a_cursor_and_move_it(index: Index, question: str) -> None:
     index.advance("press", 4)
