@@ -161,7 +161,7 @@ class Phase:
             return
         listener.phase = None
         total = self.n_done if self._total is None else self._total
-        if kind is None and total:
+        if kind is None and self._total != 0:
             listener.tell(total, total, self._unit, is_due=True)
 
     def reached(self, n_done: int) -> None:
