@@ -749,9 +749,10 @@ class Index:
         Parameters
         ----------
         documents : iterable
-            As for :meth:`add`; the keys only name the queries. Or bodies alone: their keys are
-            then their positions, ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
-            and so is a list of two items if the first is a string.
+            (key, body) pairs, or the documents of :func:`lshdb.read_documents`; the keys only name
+            the queries. Or bodies alone: their keys are then their positions, ``"0"``, ``"1"`` and
+            so on. A tuple is always a key and a body, and so is a list of two items if the first is
+            a string. A dict is a body of weights and not a record, and a table is refused.
         top, threshold, verify, recall, probe_limit, below, measure
             As for :meth:`query`.
         workers : int or None
@@ -829,9 +830,9 @@ class Index:
         Raises
         ------
         TextNotStoredError
-            The index stores no texts, or it is one of vectors.
+            The index stores no texts.
         ParameterError
-            The documents have no words: they are weights.
+            The documents have no words: they are vectors, bits or weights.
         KeyNotFoundError, InputError, DamageError
         """
         from lshdb.search.word_diff import diff_documents
