@@ -221,7 +221,6 @@ def test_what_cannot_be_called_is_named(index: Index) -> None:
         index.pairs(on_progress=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.fast
 def test_a_phase_that_was_told_without_a_total_ends_with_one() -> None:
     calls: Calls = []
     with telling(lambda *call: calls.append(call)):
@@ -230,6 +229,7 @@ def test_a_phase_that_was_told_without_a_total_ends_with_one() -> None:
     assert calls == [(0, None, "blocks"), (0, 0, "blocks")], "and a phase of nothing is not told"
 
 
+@pytest.mark.fast
 def test_a_sum_counts_phases_within_it_and_steps_are_shares_of_units() -> None:
     calls: Calls = []
     with telling(lambda *call: calls.append(call)):
