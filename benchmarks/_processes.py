@@ -11,7 +11,20 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processes_below(top: int) -> list[tuple[int, int]]:
-    """(pid, clock ticks) of a process and of all below it, with those that they waited for."""
+    """(pid, clock ticks) of a process and of all below it, with those that they waited for.
+
+    One that ends while they are read may be missed in its parent and in itself, or counted in
+    both, so they are read until two readings name the same processes.
+    """
+    before: list[tuple[int, int]] = []
+    while True:
+        now = _read_below(top)
+        if [pid for pid, _ in now] == [pid for pid, _ in before]:
+            return now
+        before = now
+
+
+def _read_below(top: int) -> list[tuple[int, int]]:
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
