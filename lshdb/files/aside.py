@@ -8,6 +8,7 @@ freed, and :meth:`Aside.remove` removes what was made, whether or not anybody wa
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -17,6 +18,11 @@ from lshdb.files.descriptors import open_prepared
 from lshdb.files.own_files import open_file
 
 __all__ = ["Aside", "AsideFile", "AsideFolder"]
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What ``renameat2`` says where the file system or the kernel cannot do it."""
 
 
 class Aside(ABC):
@@ -133,3 +139,27 @@ class AsideFolder(Aside):
         for name in names:
             os.unlink(os.path.join(self.path, name))
         return True
+
+    def exchange(self, target: str) -> bool:
+        """Let it and another folder change names in one step; False if that cannot be done here.
+
+        ``rename`` would put it only into the place of an empty folder. Afterwards :meth:`remove`
+        removes the other one. Only Linux has the call, and not for every file system.
+
+        Raises
+        ------
+        OSError
+            One of them is not there, or what is around them may not be written.
+        """
+        import ctypes
+
+        renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if renameat2 is None:
+            return False
+        own_name, target_name = os.fsencode(self.path), os.fsencode(target)
+        if not renameat2(_AT_FDCWD, own_name, _AT_FDCWD, target_name, _RENAME_EXCHANGE):
+            return True
+        error = ctypes.get_errno()
+        if error in _CANNOT_EXCHANGE:
+            return False
+        raise OSError(error, os.strerror(error), self.path, None, target)

@@ -152,19 +152,22 @@ def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
         old.remove()  # of a process that was killed
         if target.exists():
             _check_folder(str(target), overwrite=overwrite)
-            target.rename(old.path)
-        aside.rename(target)
+            if not folder.exchange(str(target)):
+                target.rename(old.path)
+                aside.rename(target)
+        else:
+            aside.rename(target)
+        sync_directory(target.parent)  # else the old one might lose pages before it loses its name
+        folder.remove()  # the old one, if they changed names
         old.remove()
     except BaseException:
-        if target.exists():
-            old.remove()
-        elif os.path.exists(old.path):
+        if not target.exists() and os.path.exists(old.path):
             os.rename(old.path, target)
         folder.remove()
+        old.remove()
         raise
     finally:
         del folder, old
-    sync_directory(target.parent)
 
 
 def write_page(folder: Path, name: str, parts: Iterable[bytes]) -> int:

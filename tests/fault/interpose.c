@@ -271,6 +271,15 @@ int renameat(int from_at, const char *from, int to_at, const char *to) {
     CHANGING(RENAME, path, REAL(renameat)(from_at, from, to_at, to), note(RENAME, 0, 0, path, new, strlen(new)));
 }
 
+/* Of two names that change places; the place in the log holds the flags. */
+int renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
+    char path[PATH_BYTES], new[PATH_BYTES];
+    int inside = resolve(from_at, from, path);
+    if (!(resolve(to_at, to, new) | inside)) return REAL(renameat2)(from_at, from, to_at, to, flags);
+    CHANGING(RENAME, path, REAL(renameat2)(from_at, from, to_at, to, flags),
+             note(RENAME, 0, flags, path, new, strlen(new)));
+}
+
 int rename(const char *from, const char *to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 
 int unlinkat(int at, const char *name, int flags) {

@@ -58,11 +58,15 @@ SECTOR = 512
 OLD_BLOCK_ROWS = 1024
 """Of the golden indexes."""
 _HEAD = struct.Struct("<IIQqQ")
+_EXCHANGE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the log: ``data`` is what was written, a new name, or the text of a mark."""
+    """One call of the log: ``data`` is what was written, a new name, or the text of a mark.
+
+    ``place`` is an offset or a size; of a renaming, its flags.
+    """
 
     kind: int
     path: str
@@ -193,7 +197,10 @@ class Disk:
         elif call.kind == RENAME:
             folder, name = self._place(call.path)
             other, new = self._place(call.data.decode())
-            if other is folder:
+            if call.place:  # two names change places
+                assert call.place == _EXCHANGE and other is folder
+                folder.apply({name: folder.now[new], new: folder.now[name]})
+            elif other is folder:
                 folder.apply({name: None, new: folder.now[name]})
             else:  # each directory is durable for itself: it may be in both, or in none
                 other.apply({new: folder.now[name]})
