@@ -202,6 +202,31 @@ def test_the_files_of_a_tar_archive_come_in_its_order(tmp_path: Path) -> None:
     assert [key.partition("::")[0] for key in zipped] == [f"zip://{name}.txt" for name in "abc"]
 
 
+@pytest.mark.parametrize("suffix", ["tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.xz"])
+def test_an_archive_may_be_made_of_a_folder_as_it_is_and_have_a_short_name(
+    suffix: str, tmp_path: Path
+) -> None:
+    """``tar -C folder -czf a.tgz .`` writes ``./`` before each name."""
+    folder = tmp_path / "folder"
+    (folder / "in").mkdir(parents=True)
+    for name in ("a.txt", "..b.txt", "in/c.txt", "in/.hidden.txt", ".hidden.txt"):
+        (folder / name).write_text(name)
+    kind = {"b": "bz2", "x": "xz", "g": "gz"}
+    how = kind.get(suffix.removeprefix("tar.").strip("t")[:1], "")
+    path = tmp_path / f"a.{suffix}"
+    with tarfile.open(path, f"w:{how}") as tar:  # type: ignore[call-overload]
+        tar.add(folder, ".")
+    for name in ("*.txt", "./*.txt", "a.txt", "./a.txt", "././a.txt"):
+        key = f"tar://{name.replace('./*', '*').replace('*', 'a')}::{path}"  # or as it was named
+        assert keys(f"tar://{name}::{path}") == [key]
+    for name in ("", ".", "./", "**/*.txt", "./**/*.txt"):
+        read = {key.partition("::")[0] for key in keys(f"tar://{name}::{path}")}
+        assert read == {"tar://a.txt", "tar://in/c.txt"}, name
+    assert keys(f"tar://./in::{path}") == [f"tar://in/c.txt::{path}"]
+    with pytest.raises(InputError, match="no such file"):
+        keys(f"tar://./b.txt::{path}")
+
+
 def test_of_many_archives_one_stays_open(tmp_path: Path) -> None:
     urls = [archive(tmp_path / f"{number}.zip", "ab") for number in range(20)]
     n_open = []

@@ -35,6 +35,9 @@ _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _BLOCK_BYTES = 4 * 2**20
 _WEB_SECONDS = 60
 _TAR_BLOCK = 512
+_TAR_HERE = re.compile(r"^(?:\./+)*(?:\.$)?")
+_TAR_SUFFIXES = {"tgz": "gzip", "tbz": "bz2", "tbz2": "bz2", "txz": "xz", "tzst": "zstd"}
+"""fsspec knows ``.tar.gz`` and its like."""
 
 
 class RemoteFile(NamedTuple):
@@ -242,18 +245,41 @@ def _system_of(url: str) -> tuple[Any, str]:
             hint=f"{install_command('remote')}, and the package for the protocol, such as s3fs",
         ) from error
     try:
-        schemes = {part.partition("://")[0].lower() for part in url.split("::")}
-        web = {scheme: {"get_client": _web_client} for scheme in schemes & {"http", "https"}}
-        system, path = url_to_fs(url, **web)
+        parts = url.split("::")
+        schemes = {part.partition("://")[0].lower() for part in parts}
+        options: dict[str, dict[str, Any]] = {
+            scheme: {"get_client": _web_client} for scheme in schemes & {"http", "https"}
+        }
+        suffix = parts[-1].partition("?")[0].rpartition(".")[2].lower()
+        if suffix in _TAR_SUFFIXES:
+            options["tar"] = {"compression": _TAR_SUFFIXES[suffix]}
+        system, path = url_to_fs(url, **options)
     except ImportError as error:
         raise InputError(
             f"{printable(url)}: {_reason(error)}", hint="pip install the package that it names"
         ) from None
     if hasattr(system, "tar"):
-        _require_end(system.tar)
-        members = {member.name: member for member in system.tar.getmembers()}
-        system.tar.getmember = members.__getitem__  # its own looks through the list for each name
+        _prepare_tar(system)
+        path = _member(path)
     return system, str(path)
+
+
+def _prepare_tar(system: Any) -> None:
+    """Look whether a tar archive is whole, and know its members by their plain names."""
+    _require_end(system.tar)
+    members = {_member(member.name): member for member in system.tar.getmembers()}
+    # Its own looks through the list for each name.
+    system.tar.getmember = lambda name: members[_member(name)]
+    system.index = {
+        _member(name): ({**facts, "name": _member(name)}, *place)
+        for name, (facts, *place) in system.index.items()
+        if _member(name)
+    }
+
+
+def _member(name: str) -> str:
+    """Return a name without the ``./`` that ``tar -cf a.tar .`` writes before each."""
+    return _TAR_HERE.sub("", name)
 
 
 def _require_end(archive: Any) -> None:
