@@ -78,11 +78,12 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path, is_long: bo
     assert "was made with k = 5, but 3 was given" in wrong.stderr
     missing = run("spark", "pairs", "--index", str(tmp_path / "none"), code=1).stderr
     assert str(tmp_path / "none") in missing
-    for question, said in (
+    keeping = (
         ("compact", "documents: 1 file, signatures: 1 file, postings: 1 file"),
         ("vacuum", "0 files removed"),
         ("upgrade", "the dataset has format 2"),
-    ):
+    )
+    for question, said in keeping if is_long else keeping[:1]:
         assert run("spark", question, "--index", data).stderr == f"{said}\n"
 
 
