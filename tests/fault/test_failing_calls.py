@@ -114,6 +114,27 @@ def test_the_nth_call_fails(
     assert wrong == []
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("kind", ["short", "read short"])
+def test_every_call_does_half(
+    kind: str,
+    operation: str,
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+) -> None:
+    """The system may write and read as little as it likes, so nothing is an error."""
+    documents = None if "create" in OPERATIONS[operation] else grown[1]
+    path = copy_grown()
+    if documents is None:
+        shutil.rmtree(path)
+    fault = {**ONCE[kind], "nth": 1, "lasting": 1}
+    outcome = writer.run(path, documents, steps=OPERATIONS[operation], fault=fault)
+    assert (outcome.outcome, outcome.status) == ("done", 0), outcome.result
+    assert outcome.result["count"] > 50
+    assert faults_of(path, outcome.allowed[:1]) == []
+
+
 OF_VECTORS = {
     "EIO": {"action": FAIL, "kinds": CHANGING | OPEN, "error": errno.EIO},
     "ENOSPC": {"action": FAIL, "kinds": SPACE, "error": errno.ENOSPC},

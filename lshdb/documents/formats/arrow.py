@@ -14,7 +14,6 @@ batch. What is compressed a thousandfold to more than 256 MiB is refused.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -31,6 +30,7 @@ from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.parquet_pages import refuse_expansion
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
+from lshdb.files.descriptors import read_at
 
 __all__ = ["ipc_batches", "is_ipc_file", "open_ipc", "read_arrow"]
 
@@ -132,7 +132,7 @@ def _sizes(descriptor: int, batch: EncodedBatch) -> tuple[int, int]:
     n_stored = sum(length for _, length in batch.buffers)
     if batch.codec is None:
         return n_stored, n_stored
-    heads = [os.pread(descriptor, 8, start) for start, length in batch.buffers if length]
+    heads = [read_at(descriptor, 8, start) for start, length in batch.buffers if length]
     return sum(max(int.from_bytes(head, "little", signed=True), 0) for head in heads), n_stored
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from lshdb.documents.document import BrokenSourceError
 from lshdb.documents.formats.column_sizes import BATCH_BYTES, BATCH_ROWS
+from lshdb.files.descriptors import read_at
 
 __all__ = ["EncodedBatch", "can_be_cut", "pieces_of", "stored_batches"]
 
@@ -93,17 +94,17 @@ def stored_batches(descriptor: int, *, is_file: bool) -> list[EncodedBatch] | No
 
 def _starts_in_footer(descriptor: int, size: int) -> list[int]:
     """Return where the batches of a file begin, those of dictionaries first."""
-    (length,) = struct.unpack("<I", os.pread(descriptor, 4, size - _FILE_END))
+    (length,) = struct.unpack("<I", read_at(descriptor, 4, size - _FILE_END))
     if length > min(_MAX_METADATA, size):
         raise ValueError(f"a footer of {length} bytes")
-    data = os.pread(descriptor, length, size - _FILE_END - length)
+    data = read_at(descriptor, length, size - _FILE_END - length)
     footer = _Table(data, struct.unpack_from("<I", data)[0])
     return [start for part in (2, 3) for start, _, _ in footer.structures(part, "<qi4xq")]
 
 
 def _message(descriptor: int, position: int) -> tuple[EncodedBatch | None, int] | None:
     """Return the batch in a message, if there is one, and its end; None at the end of a stream."""
-    mark, length = struct.unpack("<II", os.pread(descriptor, 8, position))
+    mark, length = struct.unpack("<II", read_at(descriptor, 8, position))
     start = position + 8
     if mark != _CONTINUES:  # as before Arrow 0.15
         length, start = mark, position + 4
@@ -111,7 +112,7 @@ def _message(descriptor: int, position: int) -> tuple[EncodedBatch | None, int] 
         return None
     if length > _MAX_METADATA:
         raise ValueError(f"a header of {length} bytes")
-    data = os.pread(descriptor, length, start)
+    data = read_at(descriptor, length, start)
     message = _Table(data, struct.unpack_from("<I", data)[0])
     n_bytes = message.number(3, "<q")
     if n_bytes < 0:
@@ -238,7 +239,7 @@ class _BufferBytes:
         self.is_empty = length <= 0
         self._stream: Any = None
         if codec is not None and not self.is_empty:
-            n_bytes = int.from_bytes(os.pread(descriptor, 8, start), "little", signed=True)
+            n_bytes = int.from_bytes(read_at(descriptor, 8, start), "little", signed=True)
             start, length = start + 8, length - 8
             if n_bytes >= 0:  # else it is stored as it is
                 content = io.BufferedReader(_Range(descriptor, start, length), 2**16)

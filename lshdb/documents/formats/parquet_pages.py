@@ -12,11 +12,11 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Any, NamedTuple
 
 from lshdb.documents.document import BrokenSourceError
+from lshdb.files.descriptors import read_at
 
 __all__ = ["ParquetPage", "longest_value", "pages_of", "refuse_expansion"]
 
@@ -114,7 +114,7 @@ def longest_value(arrow: Any, descriptor: int, page: ParquetPage, codec: str) ->
         As pyarrow names it.
     """
     try:
-        data: Any = os.pread(descriptor, page.n_stored, page.offset)
+        data: Any = read_at(descriptor, page.n_stored, page.offset)
         if codec != "UNCOMPRESSED":
             data = arrow.Codec(codec.lower()).decompress(data, page.n_bytes)
         longest = position = 0
@@ -131,7 +131,7 @@ def _read_page(descriptor: int, position: int) -> tuple[ParquetPage | None, int]
     """Return the page whose header begins at a position, and where the next one begins."""
     size = _HEAD_BYTES
     while True:
-        data = os.pread(descriptor, size, position)
+        data = read_at(descriptor, size, position)
         try:
             header, length = _struct(data, 0, 0)
             break

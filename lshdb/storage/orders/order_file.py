@@ -376,7 +376,7 @@ def write_orders(
     rows = directory / generation_name(generation)  # orders show what rows show
     with new_file(directory / NEXT_NAME, model=rows) as descriptor:
         size = OrderLayout(last - first, banding.n_orders).size
-        os.pwrite(descriptor, npy_header("|u1", (size,)), 0)
+        write_at(descriptor, npy_header("|u1", (size,)), 0)
         fill(descriptor)
         if is_durable:
             sync_file(descriptor, data_only=True)

@@ -412,7 +412,7 @@ class RowFile:
             open(create_file(target), "wb", buffering=0) as copy,
             Phase("bytes", end) as phase,
         ):
-            copy.write(self.layout.header(n_committed))
+            write_at(copy.fileno(), self.layout.header(n_committed), 0)
             offset = HEADER_BYTES
             while offset < end:
                 size = min(end - offset, _COPY_BYTES)
@@ -449,7 +449,7 @@ class RowFile:
     def set_header(self, n_committed: int) -> None:
         """Update the number of rows in the header; not synced, because nothing relies on it."""
         with self._descriptor() as descriptor:
-            os.pwrite(descriptor, self.layout.header(n_committed), 0)
+            write_at(descriptor, self.layout.header(n_committed), 0)
 
     def _sync(self, descriptor: int) -> None:
         if self._is_durable:
