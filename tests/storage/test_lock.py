@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -88,3 +89,22 @@ def test_a_lock_that_cannot_be_taken_off_is_closed(
     again = WriterLock(tmp_path / "lock", 0.0)
     again.acquire()
     again.release()
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_lock_that_cannot_be_read_is_told_of_and_free(
+    is_held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    holder, lock = WriterLock(tmp_path / "lock", 0.0), WriterLock(tmp_path / "lock", 0.0)
+    if is_held:
+        holder.acquire()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", fail)
+        with pytest.raises(LshdbError, match=r"lock cannot be read: Input/output error"):
+            lock.acquire()
+    holder.release()
+    lock.acquire()
+    lock.release()

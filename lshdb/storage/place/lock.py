@@ -107,7 +107,7 @@ class WriterLock:
             ) from error
         try:
             self._lock(descriptor)
-            if not _WORDS.fullmatch(_words(descriptor)):
+            if not _WORDS.fullmatch(self._read(descriptor)):
                 raise LshdbError(
                     f"cannot lock the index {self._index}: {self.path} holds something that lshdb "
                     "did not write",
@@ -139,8 +139,14 @@ class WriterLock:
             sync_file(self._descriptor)
 
     def words(self) -> str:
-        """Return the content of the file while it is locked."""
-        return "" if self._descriptor is None else _words(self._descriptor).decode("ascii")
+        """Return the content of the file while it is locked.
+
+        Raises
+        ------
+        LshdbError
+            It cannot be read.
+        """
+        return "" if self._descriptor is None else self._read(self._descriptor).decode("ascii")
 
     def _lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self.timeout
@@ -209,7 +215,7 @@ class WriterLock:
 
     def _locked(self, descriptor: int) -> LockedError:
         pid, since = None, None
-        first_line = _words(descriptor).decode("ascii", "replace").partition("\n")[0]
+        first_line = self._read(descriptor).decode("ascii", "replace").partition("\n")[0]
         words = first_line.split(maxsplit=1)
         if len(words) == 2 and words[0].isdecimal():
             pid, since = int(words[0]), words[1].strip()
@@ -221,6 +227,12 @@ class WriterLock:
             hint="wait for it to end, or give a longer --lock-timeout",
         )
 
-
-def _words(descriptor: int) -> bytes:
-    return os.pread(descriptor, _MOST_BYTES, 0)
+    def _read(self, descriptor: int) -> bytes:
+        try:
+            return os.pread(descriptor, _MOST_BYTES, 0)
+        except OSError as error:
+            raise LshdbError(
+                f"cannot lock the index {self._index}: {self.path} cannot be read: "
+                f"{error.strerror}",
+                hint="check the disk, then try again",
+            ) from error
