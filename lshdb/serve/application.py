@@ -52,7 +52,7 @@ from lshdb.serve.answers import (
     StatsAnswer,
 )
 from lshdb.serve.cluster_lists import OfState, RankedClusters
-from lshdb.serve.guard import LOCAL_NAMES, Guard, Limits
+from lshdb.serve.guard import Guard, Limits, answered_names
 from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_bodies import InvalidRequestError, json_request, message_of
 from lshdb.serve.request_counts import Metrics
@@ -112,8 +112,14 @@ def make_application(
     Returns
     -------
     ASGI application
+
+    Raises
+    ------
+    ParameterError
+        One of ``names`` is no host name.
     """
     limits = limits or Limits()
+    guarded = answered_names(names)
 
     refresh = _Refresh(index)
 
@@ -157,7 +163,6 @@ def make_application(
     app.add_exception_handler(TooSlowError, _too_slow)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _failed)
-    guarded = frozenset(name.lower() for name in names) | LOCAL_NAMES
     return Guard(app, token=token, names=guarded, limits=limits, metrics=metrics)
 
 

@@ -16,21 +16,24 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
+import ipaddress
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lshdb.errors import ParameterError
 from lshdb.serve.answers import ErrorAnswer
 
 if TYPE_CHECKING:
     from lshdb.serve.request_counts import Metrics
 
-__all__ = ["LOCAL_NAMES", "Guard", "Limits"]
+__all__ = ["Guard", "Limits", "answered_names"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -38,6 +41,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Coroutine[Any, Any, None]]
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_NAME = re.compile(rb"[\w-][\w.-]*")
 
 _log = logging.getLogger("lshdb.serve")
 
@@ -394,6 +398,30 @@ def _too_large(limits: Limits) -> _RefusedError:
 def _digest(secret: bytes) -> bytes:
     """Return bytes of equal length for every secret, so that comparing them tells nothing."""
     return hashlib.sha256(secret).digest()
+
+
+def answered_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the host names that are answered without a token, written as `_host` reads them.
+
+    Raises
+    ------
+    ParameterError
+        One is more or less than a name, such as a URL: no request would ever carry it.
+    """
+    return LOCAL_NAMES.union(map(_answered_name, names))
+
+
+def _answered_name(name: str) -> str:
+    header = name.encode("ascii", "replace")
+    if _NAME.fullmatch(header):
+        return _host(header)
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.IPv6Address(name.removeprefix("[").removesuffix("]")))
+    raise ParameterError(
+        f"{name!r} is not a host name",
+        hint="give the name alone, such as near.example, without scheme, port and path; letters "
+        "beyond ASCII are written as xn--...",
+    )
 
 
 def _host(value: bytes) -> str:

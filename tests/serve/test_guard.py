@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import Index
+from lshdb import Index, ParameterError
 from lshdb.cancel import stop_if_told
 from lshdb.serve import Limits, is_loopback, make_application
 from tests.asgi import ask, call
@@ -85,6 +85,31 @@ def test_only_names_of_this_machine_are_answered_without_a_token(
         guarded = make_application(index, token=TOKEN)
         headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
         assert call(guarded, "GET", "/api/stats", headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("near.example", "near.example:8443"), ("NEAR.example.", "near.example"),
+        ("fd00:0::5", "[fd00::5]:80"), ("[fd00::5]", "[fd00::5]"), ("10.0.0.5", "10.0.0.5:1"),
+        ("xn--n-eha9g.example", "xn--n-eha9g.example"), ("my_proxy", "my_proxy"),
+    ],
+)  # fmt: skip
+def test_an_allowed_name_is_compared_as_a_request_carries_it(
+    index: Index, name: str, host: str
+) -> None:
+    app = make_application(index, names=[name])
+    assert call(app, "GET", "/api/stats", headers={"host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["near.example:8443", "http://near.example/", "near.example/", "ünï.example", "", ".",
+     "10.0.0.5:8080", "[fd00::5]:80", "near.example,far.example", "*.example"],
+)  # fmt: skip
+def test_a_name_that_no_request_carries_is_refused(index: Index, name: str) -> None:
+    with pytest.raises(ParameterError, match="is not a host name"):
+        make_application(index, names=[name])
 
 
 PAGES = ["/", "/clusters", "/document?key=a", "/similar?key=a", "/buckets", "/index", "/docs"]
