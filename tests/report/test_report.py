@@ -206,6 +206,26 @@ def test_buckets_are_numbered_by_their_bands_from_0(families: Index, tmp_path: P
     assert {0, families.params.bands - 1} & {band for _, band in buckets}
 
 
+def test_pairs_from_outside_the_range_are_counted_apart(tmp_path: Path) -> None:
+    """The sentence above the pairs counts those that the chart shows."""
+    words = [f"w{number}" for number in range(20)]
+    exchanged = {"x": 2, "y": 6}  # words of 20: similarities of 18 / 22 and 14 / 26
+    with Index.create(tmp_path / "x.lshdb", threshold=0.5, k=1) as index:
+        for name, n in exchanged.items():
+            own = [f"{name}{number}" for number in range(n)]
+            base = [name + word for word in words]
+            index.add([(f"{name}1", " ".join(base)), (f"{name}2", " ".join([*base[n:], *own]))])
+        index.report(tmp_path / "both.html")
+        index.report(tmp_path / "far.html", threshold=0.65)
+    both, far = (
+        " ".join(text_of(next(iter(by_class(parse(tmp_path / name), "legend-line")))).split())
+        for name in ("both.html", "far.html")
+    )
+    assert both.startswith("1 pair, spread over the range from 0.4 to 0.6, tells whether 0.5 is")
+    assert "The next one lies outside that range." in both
+    assert far == "No pair lies in the range from 0.55 to 0.75. These 2 are nearest to it."
+
+
 def test_candidates_and_pairs_near_the_threshold(families: Index, tmp_path: Path) -> None:
     families.report(tmp_path / "report.html", limit=10)
     tree = parse(tmp_path / "report.html")
