@@ -320,6 +320,25 @@ def test_what_a_reader_needs(
         Index.create(tmp_path / "y.lshdb", database=postgres_url.lshdb, schema="given")
 
 
+def test_who_may_do_all_but_owns_nothing_is_told_to_use_the_owner(
+    postgres_url: PostgresUrl, admin: Callable[..., Any], role: str, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "n.lshdb", tmp_path / "other.lshdb"
+    with Index.create(path, database=postgres_url.lshdb, schema="given") as index:
+        index.add(family_corpus(2)[:8])
+    shutil.copytree(path, other)
+    toml = (path / "index.toml").read_text()
+    (other / "index.toml").write_text(toml.replace(postgres_url.lshdb, as_role(postgres_url, role)))
+    admin("GRANT ALL ON SCHEMA {} TO {}", "given", role)
+    admin("GRANT ALL ON ALL TABLES IN SCHEMA {} TO {}", "given", role)
+    with pytest.raises(DatabaseError, match="must be owner of") as refused:
+        Index.reband(other, recall=0.999)
+    assert "use the role that owns them" in (refused.value.hint or "")
+    Index.reband(path, recall=0.999)
+    with Index.open(path) as index:
+        assert index.check() == []
+
+
 # Ways
 
 

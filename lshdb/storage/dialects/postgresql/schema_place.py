@@ -24,8 +24,8 @@ from lshdb.storage.dialects.postgresql.server_connection import ServerConnection
 __all__ = ["PRIVILEGES", "drop_index", "make_schema", "refuse_unfit", "take_lock"]
 
 PRIVILEGES = (
-    "ask the owner for the privileges that lshdb guide postgres lists: CREATE on the database to "
-    "make an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
+    "ask the owner for what lshdb guide postgres lists: CREATE on the database to make an index, "
+    "USAGE on its schema and SELECT on its tables to read it; to write, use the role that owns them"
 )
 
 _OLDEST = 140000
