@@ -481,11 +481,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     name = type(error).__name__
     hint = getattr(error, "hint", None)
     status = 400
+    if isinstance(error, _UNAVAILABLE):
+        _log.error("%s", error)
+        return _unreadable(request, name)
     if isinstance(error, KeyNotFoundError):
         status = 404
-    elif isinstance(error, _UNAVAILABLE):
-        status = 503
-        _log.error("%s", error)
     elif isinstance(error, _CONFLICTS):
         status = 409
     return _error(request, status, ErrorAnswer(error=name, message=str(error), hint=hint))
@@ -504,9 +504,17 @@ async def _damaged(request: Request, error: Exception) -> Response:
 
 async def _unavailable(request: Request, error: Exception) -> Response:
     """Answer while no index at the path can be opened."""
+    return _unreadable(request, type(error.__cause__).__name__)
+
+
+def _unreadable(request: Request, name: str) -> Response:
+    """Answer without the error's message: paths, hosts and roles are for the log alone.
+
+    ``/health`` is answered to whoever asks.
+    """
     answer = ErrorAnswer(
-        error=type(error.__cause__).__name__,
-        message="the index is not at its place, or cannot be opened",
+        error=name,
+        message="the index is not at its place, or cannot be read now",
         hint="the server's log says more",
     )
     return _error(request, 503, answer)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import Index, IndexNotFoundError, LshdbError
+from lshdb import DatabaseError, Index, IndexNotFoundError, LshdbError
 from lshdb.serve import make_application
 from tests.asgi import call
 
@@ -137,6 +137,28 @@ def test_what_cannot_be_opened_is_not_well(tmp_path: Path, spoil: Callable[[Path
         spoil(path)
         for asked in ("/health", "/api/documents/old"):
             assert call(app, "GET", asked).status == 503
+
+
+def test_an_error_of_the_database_is_told_to_the_log_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its message has paths, hosts and roles, and ``/health`` needs no token."""
+    path = tmp_path / "x.lshdb"
+    make(path, "old")
+    with Index.open(path) as index:
+        app = make_application(index, token="a-token-that-nobody-guesses")
+
+        def fail(*args: Any, **options: Any) -> Any:
+            raise DatabaseError(f"the database {path} of r1@db.example failed", hint="ask r1")
+
+        monkeypatch.setattr(Index, "__len__", fail)
+        monkeypatch.setattr(Index, "stats", fail)
+        known = {"authorization": "Bearer a-token-that-nobody-guesses"}
+        for asked in ("/health", "/api/stats", "/index"):
+            answer = call(app, "GET", asked, headers=known if asked != "/health" else {})
+            assert (answer.status, answer.json["error"]) == (503, "DatabaseError"), asked
+            assert "r1" not in answer.body.decode() and str(path) not in answer.body.decode()
+        assert caplog.text.count("r1@db.example") == 3
 
 
 def test_what_writers_do_is_no_other_index(tmp_path: Path) -> None:
