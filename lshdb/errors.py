@@ -321,7 +321,16 @@ class QueryError(LshdbError):
 
 
 class DatabaseError(LshdbError):
-    """The database failed; the driver's error is the cause."""
+    """The database failed; the driver's error is the cause.
+
+    Attributes
+    ----------
+    is_passing : bool
+        Whether it says nothing about what is stored: a statement was cancelled, a connection was
+        lost, or the server ran out of something.
+    """
+
+    is_passing = False
 
 
 class ReadOnlyError(LshdbError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from lshdb import DamageError, Index, LshdbError, ParameterMismatchError
+from lshdb import DamageError, DatabaseError, Finding, Index, LshdbError, ParameterMismatchError
 from lshdb.storage.tables.records import row_checksum
 from tests.conftest import family_corpus
 from tests.raw import change, is_sqlite, raw
@@ -455,3 +455,32 @@ def test_numbers_that_are_not_written_are_damage_wherever_they_come_up(
         for question in questions:
             with contextlib.suppress(DamageError):
                 question(index)
+
+
+@pytest.mark.sqlite("codes of its errors")
+@pytest.mark.parametrize(
+    ("code", "is_passing"),
+    [
+        (sqlite3.SQLITE_FULL, True), (sqlite3.SQLITE_BUSY, True),
+        (sqlite3.SQLITE_CANTOPEN | 7 << 8, True), (sqlite3.SQLITE_IOERR, False),
+        (sqlite3.SQLITE_ERROR, False), (sqlite3.SQLITE_CORRUPT, False),
+    ],
+)  # fmt: skip
+def test_what_a_failure_of_the_moment_ends_is_no_finding(
+    code: int, is_passing: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+    with Index.open(path) as index:
+        failure = index._store.database.translation(error)
+
+        def fail(_: object) -> Iterator[Finding]:
+            raise failure
+            yield
+
+        monkeypatch.setattr("lshdb.maintain.check.count_findings", fail)
+        if is_passing:
+            with pytest.raises(DatabaseError, match="it failed"):
+                index.check(quick=True)
+        else:
+            assert "it failed" in index.check(quick=True)[0].what

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from lshdb import Index, LshdbError, QueryError
+from lshdb import DatabaseError, Index, LshdbError, QueryError
 from tests.cli.conftest import MEASURED, MODULE, environment
 from tests.postgres import PostgresUrl, fresh_schema
 
@@ -153,6 +153,22 @@ def test_a_timeout_of_the_roles_own_is_named(index: Index, monkeypatch: pytest.M
     monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=100")
     with pytest.raises(QueryError, match="canceling statement due to statement timeout"):
         list(index.sql("SELECT pg_sleep(60)").rows)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_check_that_is_kept_from_reading_finds_no_damage(
+    quick: bool, index: Index, postgres_url: PostgresUrl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((schema,),) = index.sql("SELECT current_schema()").rows
+    with psycopg.connect(postgres_url.psycopg) as other, monkeypatch.context() as patch:
+        other.execute(f'LOCK TABLE "{schema}".document IN ACCESS EXCLUSIVE MODE')
+        patch.setenv("PGOPTIONS", "-c lock_timeout=100")
+        with Index.open(index.path) as reader:
+            with pytest.raises(DatabaseError, match="due to lock timeout") as raised:
+                reader.check(quick=quick)
+            assert raised.value.is_passing and "run the command again" in str(raised.value.hint)
+            other.rollback()
+            assert reader.check(quick=quick) == []
 
 
 @pytest.mark.parametrize(

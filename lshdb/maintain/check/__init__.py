@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from lshdb.errors import LshdbError
+from lshdb.errors import DatabaseError, LshdbError
 from lshdb.maintain.check.document_checks import (
     count_findings,
     document_findings,
@@ -71,6 +71,8 @@ def check_store(
                 for note in notes(store, snapshot, quick=quick):
                     on_note(note)
             except LshdbError as error:
+                if isinstance(error, DatabaseError) and error.is_passing:
+                    raise
                 findings.append(
                     Finding("database", "index", error.message, "what was to be counted")
                 )
@@ -128,7 +130,13 @@ def check_index(
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of a step; an error that ends the step becomes a finding."""
+    """Yield the first findings of a step; an error that ends the step becomes a finding.
+
+    Raises
+    ------
+    DatabaseError
+        It says nothing about what is stored: a timeout, or a connection that was lost.
+    """
     counts: Counter[str] = Counter()
     try:
         for finding in step:
@@ -141,6 +149,8 @@ def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
             if counts[kind] > _MOST_OF_A_KIND:
                 return
     except LshdbError as error:
+        if isinstance(error, DatabaseError) and error.is_passing:
+            raise
         yield Finding(kind, "index", error.message, "what comes after it was not compared")
     except (ValueError, TypeError, OverflowError, IndexError) as error:
         what = f"a row holds other types or sizes than were written: {error}"

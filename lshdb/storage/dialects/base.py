@@ -131,6 +131,10 @@ class Database(ABC):
     def is_damage(self, error: Exception) -> bool:
         """Return whether the driver's error says that the database is damaged."""
 
+    def is_passing(self, error: Exception) -> bool:
+        """Return whether the driver's error says nothing about what is stored."""
+        return False
+
     def fate(self, error: Exception) -> Fate:
         """Return what one of the driver's errors means for its transaction."""
         return Fate.FAILED
@@ -146,11 +150,13 @@ class Database(ABC):
 
     def translation(self, error: Exception) -> LshdbError:
         """Translate one of the driver's errors while reading."""
-        kind = DamageError if self.is_damage(error) else DatabaseError
-        return kind(
-            f"the database {self} failed: {self.said(error)}",
-            hint=self.hint(error, "run lshdb check if this happens again"),
-        )
+        message = f"the database {self} failed: {self.said(error)}"
+        hint = self.hint(error, "run lshdb check if this happens again")
+        if self.is_damage(error):
+            return DamageError(message, hint=hint)
+        failure = DatabaseError(message, hint=hint)
+        failure.is_passing = self.is_passing(error)
+        return failure
 
     def said(self, error: BaseException) -> str:
         """Return the message of a driver's error, also of one inside one of SQLAlchemy's."""

@@ -159,6 +159,11 @@ class PostgresDatabase(Database):
             | errors.NumericValueOutOfRange,
         )  # fmt: skip
 
+    def is_passing(self, error: Exception) -> bool:
+        """Return whether it was cancelled, lost or locked out, or the server ran out of room."""
+        state = getattr(getattr(error, "orig", None) or error, "sqlstate", None) or ""
+        return state.startswith(_PASSING)
+
     def fate(self, error: Exception) -> Fate:
         """Return what an error means for its transaction, by its SQLSTATE."""
         error = getattr(error, "orig", None) or error
@@ -182,10 +187,12 @@ class PostgresDatabase(Database):
     def translation(self, error: Exception) -> LshdbError:
         """Translate one of the driver's errors while reading."""
         if self.fate(error) is Fate.LOST:
-            return DatabaseError(
+            lost = DatabaseError(
                 f"the connection to the database {self} was lost: {said(error)}",
                 hint=hint_of(error, "check that the server runs, then try again"),
             )
+            lost.is_passing = True
+            return lost
         return super().translation(error)
 
     def lies_in(self, directory: Path) -> bool:
@@ -525,6 +532,9 @@ def _check_name(schema: str) -> None:
         )
 
 
+_PASSING = ("08", "25P03", "25P04", "40", "42501", "53", "55P03", "57")
+"""SQLSTATE of errors that say nothing about what is stored, or their classes."""
+
 _HINTS = {
     "42P01": "check URL and schema in index.toml, and that your role may use the schema "
     "(see lshdb guide postgres); or restore it from a copy",
@@ -532,6 +542,7 @@ _HINTS = {
     " (default_transaction_read_only)",
     "42501": PRIVILEGES,
     "53": "see what the server has run out of: disk, memory or connections (max_connections)",
+    "55P03": "another session has a table locked: run the command again when it has ended",
     "57014": "it was cancelled, or the role's statement_timeout ended it; see lshdb guide postgres "
     "for the settings that a role needs",
     "57P": "the server was stopped or has ended the connection: run the command again",

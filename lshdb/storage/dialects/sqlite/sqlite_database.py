@@ -95,6 +95,12 @@ _OF_WRITING = {
     sqlite3.SQLITE_IOERR_SHMOPEN,
 }  # fmt: skip
 """Codes behind which the system has said why a file cannot be written to."""
+_PASSING = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
+)  # fmt: skip
+"""Codes of errors that say nothing about what is stored."""
+
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -168,6 +174,11 @@ class SqliteDatabase(Database):
         if code == sqlite3.SQLITE_CONSTRAINT_CHECK or str(cause) == "integer overflow":
             return True  # a number that lshdb did not write
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+    def is_passing(self, error: Exception) -> bool:
+        """Return whether another one has it locked, or memory, space or files have run out."""
+        cause = getattr(error, "orig", None) or error
+        return (getattr(cause, "sqlite_errorcode", None) or 0) & 0xFF in _PASSING
 
     def hint(self, error: BaseException, otherwise: str) -> str:
         """Return what to do, also if SQLite hides what the system said.
