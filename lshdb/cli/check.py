@@ -68,8 +68,8 @@ def command(
     """Read all of INDEX, and list everything that is not as it was written.
 
     Each finding says what is damaged, where, which documents are affected, and what to do. The exit
-    code is 4 if there are findings; with --repair, if a document was lost. Without --repair nothing
-    is changed, and writers need not wait.
+    code is 4 if there are findings; with --repair, if a document or its kept fields were lost.
+    Without --repair nothing is changed, and writers need not wait.
 
     \b
     lshdb check news.lshdb
@@ -132,7 +132,11 @@ def _repair(
     if result.lost:
         names = ", ".join(result.lost[:_KEYS_NAMED]) + ", ..." * (len(result.lost) > _KEYS_NAMED)
         complain(f"lost: {counted(len(result.lost), 'document')}: {names}")
-        complain(f"what is known of them is in {result.quarantine}")
+    if result.has_lost_fields:
+        complain("lost: kept fields that are not proved")
+    if result.quarantine:
+        complain(f"what is known of what was lost is in {result.quarantine}")
+    if result.quarantine or result.has_lost_fields:
         ctx.exit(DAMAGED)
 
 

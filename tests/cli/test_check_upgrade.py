@@ -138,6 +138,17 @@ def test_repair_names_what_is_lost(run: Run, index_path: Path) -> None:
     assert run("show", index_path, key).exit_code == 0
 
 
+def test_repair_says_that_kept_fields_are_lost(run: Run, tmp_path: Path) -> None:
+    path, source = tmp_path / "kept.lshdb", tmp_path / "d.jsonl"
+    source.write_text('{"id": "a", "text": "some words", "date": "2026-11-22"}\n')
+    run("add", path, source, "--keep-fields", "date")
+    change(path, "UPDATE kept_field SET fields = ?", '{"date":"2026-11-23"}')
+    result = run("check", path, "--repair", code=4)
+    assert "repaired: 1 document in the index, all proved\n" in result.stderr
+    assert "lost: kept fields that are not proved\n" in result.stderr
+    assert "what is known of what was lost is in " in result.stderr
+
+
 def test_repair_is_not_quick(run: Run, index_path: Path) -> None:
     assert "leave out --quick" in run("check", index_path, "--quick", "--repair", code=2).stderr
 

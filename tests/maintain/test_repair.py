@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from lshdb import DamageError, DatabaseError, Index, LockedError, read_documents
+from lshdb import DamageError, DatabaseError, Document, Index, LockedError, read_documents
 from lshdb.maintain import repair
 from lshdb.signatures.banding import bucket_keys
 from lshdb.storage.place.lock import WriterLock
@@ -251,19 +252,14 @@ def test_the_number_of_a_batch_says_nothing_of_others(path: Path) -> None:
         assert index.check() == []
 
 
-@pytest.mark.sqlite("pages of its file")
-def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "x.lshdb"
-    documents = family_corpus(3, families=60)
-    with Index.create(path) as index:
-        index.add(documents)
-        assert index.check() == []
+def spoil_page(path: Path, table: str) -> None:
+    """Overwrite the head of the third leaf of a table."""
     database = sqlite3.connect(path / "index.db")
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     try:
         (page,) = database.execute(
-            "SELECT pageno FROM dbstat WHERE name = 'document' AND pagetype = 'leaf' LIMIT 1 "
-            "OFFSET 2"
+            "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' LIMIT 1 OFFSET 2",
+            (table,),
         ).fetchone()
     except sqlite3.OperationalError:
         pytest.skip("this SQLite does not say which page is whose")
@@ -272,6 +268,106 @@ def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     content = bytearray((path / "index.db").read_bytes())
     content[(page - 1) * 8192 : (page - 1) * 8192 + 8] = b"\xff" * 8
     (path / "index.db").write_bytes(content)
+
+
+@pytest.mark.sqlite("pages of its file")
+def test_kept_fields_on_other_pages_stay(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path) as index:
+        index.add(
+            Document(f"k{number}", f"words of text {number}", fields={"note": f"{number} " * 30})
+            for number in range(500)
+        )
+    spoil_page(path, "kept_field")
+    result = Index.repair(path)
+    assert result.documents == 500 and result.lost == [] and result.has_lost_fields
+    with Index.open(path) as index:
+        assert index.check() == []
+        fields = [each["note"] for each in index.fields(index).values() if each]
+    assert 300 < len(fields) < 500
+    assert set(fields) <= {f"{number} " * 30 for number in range(500)}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """An index of five documents with kept fields; doc_id 3 is d2."""
+    path = tmp_path / "kept.lshdb"
+    with Index.create(path, threshold=0.5) as index:
+        index.add(Document(f"d{i}", f"the words of text {i}", fields={"n": i}) for i in range(5))
+    return path
+
+
+def only_record(result: repair.RepairResult) -> dict[str, Any]:
+    assert result.quarantine is not None
+    (line,) = result.quarantine.read_text().splitlines()
+    record: dict[str, Any] = json.loads(line)
+    return record
+
+
+def test_a_document_that_is_put_out_takes_its_kept_fields_along(kept: Path) -> None:
+    change(kept, "UPDATE document SET source = 'z' WHERE doc_id = 3")
+    result = Index.repair(kept)
+    record = only_record(result)
+    assert result.lost == ["d2"] and not result.has_lost_fields
+    assert (record["id"], record["text"], record["fields"]) == (
+        "d2", "the words of text 2", {"n": 2},
+    )  # fmt: skip
+
+
+def test_kept_fields_that_are_not_proved_are_put_out_alone(kept: Path) -> None:
+    change(kept, "UPDATE kept_field SET fields = ? WHERE doc_id = 3", '{"n":7}')
+    result = Index.repair(kept)
+    record = only_record(result)
+    assert (result.lost, result.documents, result.has_lost_fields) == ([], 5, True)
+    assert (record["id"], record["unproved_fields"]) == ("d2", '{"n":7}')
+    with Index.open(kept) as index:
+        assert index.check() == [] and index.fields(["d1", "d2"]) == {"d1": {"n": 1}, "d2": {}}
+
+
+def test_a_text_without_a_row_of_its_document_is_put_out(kept: Path) -> None:
+    change(kept, "DELETE FROM document WHERE doc_id = 3")
+    result = Index.repair(kept)
+    assert result.quarantine is not None
+    record, count = map(json.loads, result.quarantine.read_text().splitlines())
+    assert (result.lost, result.documents) == (["?"], 4)
+    assert count["reason"].endswith("count them: 1")
+    assert (record["id"], record["unproved_text"], record["fields"], record["doc_id"]) == (
+        None, "the words of text 2", {"n": 2}, 3,
+    )  # fmt: skip
+    with Index.open(kept) as index:
+        assert index.check() == [] and index.batches()[-1].n_removed == 1
+
+
+def test_a_document_that_is_only_counted_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, metric="hamming", dim=32, threshold=2) as index:
+        index.add((f"d{i}", np.arange(32) % (i + 2) == 0) for i in range(5))
+    change(path, "DELETE FROM document WHERE doc_id = 3")
+    result = Index.repair(path)
+    assert (result.lost, result.documents) == (["?"], 4)
+    assert only_record(result)["reason"].endswith("count them: 1")
+
+
+@pytest.mark.sqlite("pages of its file")
+def test_edges_that_cannot_be_read_are_not_kept_fields(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, threshold=0.5) as index:
+        index.add(family_corpus(5, families=300))
+        index.update_clusters()
+    spoil_page(path, "edge")
+    result = Index.repair(path)
+    assert {finding.kind for finding in result.findings} == {"database", "edge", "cluster"}
+    assert (result.lost, result.has_lost_fields) == ([], False)
+
+
+@pytest.mark.sqlite("pages of its file")
+def test_rows_on_a_page_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    documents = family_corpus(3, families=60)
+    with Index.create(path) as index:
+        index.add(documents)
+        assert index.check() == []
+    spoil_page(path, "document")
     result = Index.repair(path)
     assert 5 < len(result.lost) < 100
     assert result.documents + len(result.lost) == len(documents)

@@ -30,8 +30,8 @@ from lshdb.errors import DatabaseError, LshdbError
 from lshdb.maintain.check.document_checks import (
     count_findings,
     document_findings,
+    field_findings,
     integrity_findings,
-    row_findings,
     vector_findings,
 )
 from lshdb.maintain.check.findings import Finding, notes
@@ -103,7 +103,7 @@ def check_index(
             ("signatures", block_findings),
             ("posting", partial(posting_findings, params=params)),
             ("order", order_findings),
-            ("kept_field", row_findings),
+            ("kept_field", field_findings),
             ("text", partial(document_findings, params=params, workers=workers)),
             ("vectors", partial(vector_findings, params=params)),
             ("release", release_findings),

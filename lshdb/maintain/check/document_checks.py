@@ -36,10 +36,11 @@ from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
 __all__ = [
+    "changed_rows",
     "count_findings",
     "document_findings",
+    "field_findings",
     "integrity_findings",
-    "row_findings",
     "vector_findings",
 ]
 
@@ -66,12 +67,10 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("database", "database", finding, "what is stored there")
 
 
-def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield rows of edges and fields whose checksum is not that of their values."""
+def field_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield changed kept fields, and those without a document."""
     tables = Inspection(snapshot.session)
-    for row, what in _changed(tables.rows("edge")):
-        yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
-    for row, what in _changed(tables.rows("kept_field")):
+    for row, what in changed_rows(tables.rows("kept_field")):
         where = f"table kept_field, row {row[0]}"
         yield Finding("kept_field", where, what, "the fields of 1 document")
     for doc_id in tables.orphans("kept_field"):
@@ -79,7 +78,7 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
 
 
-def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
+def changed_rows(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
     """Yield the rows whose checksum, the last column, is not that of their values, and say so."""
     for row in rows:
         if what := _change(row):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.groups.listing import clusters_of_edges
+from lshdb.maintain.check.document_checks import changed_rows
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.bucket_layout import sql_buckets
 from lshdb.params.index_params import IndexParams
@@ -169,7 +170,9 @@ def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield impossible edges, and those of signatures that no document has."""
+    """Yield changed and impossible edges, and those of signatures that no document has."""
+    for row, what in changed_rows(Inspection(snapshot.session).rows("edge")):
+        yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
     state, n = snapshot.edges.state(), snapshot.n_signatures
     best = params.curve.best
     lowest = best + 1.0 if state is None else state.threshold

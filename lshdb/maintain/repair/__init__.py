@@ -4,6 +4,7 @@ Decided: damage is not mended in place. The index is built again beside itself, 
 
     documents     rows whose CRC-32 is right, or is right once values are computed from the text
     texts         that have the hash in such a row; or those of a copy of the document
+    kept fields   rows whose CRC-32 is right
     vectors       that have the hash in such a row, whether or not their block's CRC-32 is right
     signatures    rows of blocks whose CRC-32 is right, or that the text or vector gives again, or,
                   if those are not stored, that all their postings prove
@@ -91,6 +92,8 @@ class RepairResult:
         Batches whose figures had to be worked out.
     lost : list of str
         Keys of the documents that are out of the index; ``?`` for an unknown key.
+    has_lost_fields : bool
+        Whether there were kept fields that could not be proved.
     quarantine : Path or None
         The file with what is known about them.
     """
@@ -101,6 +104,7 @@ class RepairResult:
     vouched: int = 0
     batches: list[int] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    has_lost_fields: bool = False
     quarantine: Path | None = None
 
 
@@ -214,6 +218,7 @@ def _repair(
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
     result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
     result.lost, result.quarantine = quarantine.keys, quarantine.path
+    result.has_lost_fields = any(finding.kind == "kept_field" for finding in result.findings)
 
 
 def _repair_orders(store: Store, result: RepairResult) -> None:

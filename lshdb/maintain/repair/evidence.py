@@ -25,13 +25,14 @@ from lshdb.storage.dialects.base import Session
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation, is_generation
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
-from lshdb.storage.rows.salvage import copies_of, frames_of, salvaged
+from lshdb.storage.rows.salvage import copies_of, fields_of, frames_of, readable, salvaged
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, Body, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import DOCUMENT_COLUMNS, StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
     "Evidence",
+    "KeptFields",
     "Text",
     "find_generation",
     "sound_rows",
@@ -48,6 +49,13 @@ class Text(NamedTuple):
     packed: bytes
     body: Body
     body_hash: bytes
+
+
+class KeptFields(NamedTuple):
+    """The kept fields of a document as found, and whether they have their checksum."""
+
+    fields: Any
+    is_proved: bool
 
 
 class Evidence:
@@ -95,14 +103,7 @@ class Evidence:
 
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
         """Return the texts of some documents that can be read and decoded, by doc_id."""
-        session = self._snapshot.session
-        try:
-            rows = frames_of(session, doc_ids)
-        except LshdbError:
-            if len(doc_ids) <= 1:
-                return {}
-            half = len(doc_ids) // 2
-            return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
+        rows = readable(frames_of, self._snapshot.session, doc_ids)
         decoded = (
             (doc_id, _decoded(self.codec, form, packed, functools.partial(self._length, doc_id)))
             for doc_id, form, packed in rows
@@ -166,6 +167,14 @@ class Evidence:
             return None
         form, raw = raw_body(vector)
         return Text(form, b"", vector, hash_body(form, raw))
+
+    def fields(self, doc_ids: Sequence[int]) -> dict[int, KeptFields]:
+        """Return the kept fields of some documents that can be read, by doc_id."""
+        rows = readable(fields_of, self._snapshot.session, doc_ids)
+        return {
+            doc_id: KeptFields(fields, is_proved=row_checksum((doc_id, fields)) == checksum)
+            for doc_id, fields, checksum in rows
+        }
 
     # Rows of documents
 

@@ -6,6 +6,7 @@ Documents that are not proved go into a file (:class:`Quarantine`).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,13 +20,13 @@ from numpy.typing import NDArray
 
 from lshdb.files.descriptors import sync_directory, sync_file
 from lshdb.files.rights import create_file
-from lshdb.maintain.repair.evidence import Evidence, Text, sound_rows
+from lshdb.maintain.repair.evidence import Evidence, KeptFields, Text, sound_rows
 from lshdb.params.index_params import IndexParams
 from lshdb.phases.phase import counting
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.rowfiles.generations import Generation
-from lshdb.storage.rows.salvage import keys_by_index, proved_fields, proved_rows, salvaged
+from lshdb.storage.rows.salvage import keys_by_index, proved_rows, salvaged
 from lshdb.storage.tables.bodies import plain_tokens, plain_vector
 from lshdb.storage.tables.records import (
     BATCH_COLUMNS,
@@ -137,10 +138,15 @@ class History:
         """Return whether there will be a batch of that number."""
         return batch_id in self._rows
 
-    def balance(self, transaction: WriteTransaction, *, proved: int, lost: int) -> None:
+    def balance(self, transaction: WriteTransaction, *, proved: int, lost: int) -> int:
         """Make the counts of batches add up to the documents of the new index.
 
         A batch that was worked out takes what is missing; lost documents become a removal.
+
+        Returns
+        -------
+        int
+            How many documents more were lost than ``lost`` says, where all batches are proved.
         """
         added, removed = (_BATCH_COLUMNS.index(name) for name in ("n_added", "n_removed"))
         counted = sum(row[added] - row[removed] for row in self._rows.values())
@@ -148,12 +154,15 @@ class History:
             last = self.rebuilt[-1]
             more = self._rows[last][added] + proved + lost - counted
             transaction.update_batch(last, {"n_added": max(more, 0), "n_removed": max(-more, 0)})
+            unknown = 0
         else:
+            unknown = counted - proved - lost
             lost = counted - proved
         if lost:
             batch_id = transaction.open_batch(started_at=timestamp(), source="check --repair")
             counts = {"n_removed": max(lost, 0), "n_added": max(-lost, 0)}
             transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
+        return unknown
 
 
 _DOCUMENTS = 10_000
@@ -206,6 +215,10 @@ class Rebuild:
         """Of signatures past the end of the file, which are as many as documents name."""
         self._keys: dict[int, str] = {}
         """Keys by doc_id, from the index of keys, for documents whose row is not proved."""
+        self._fields: dict[int, KeptFields] = {}
+        """Kept fields by doc_id of the documents that are being taken."""
+        self._without_row: set[int] = set()
+        """Doc_ids of texts and kept fields for which no row of a document can be read."""
         self._last_doc_id = self._n_surveyed = 0
 
     def build(self, writer: Writer, *, next_doc_id: int) -> None:
@@ -236,24 +249,31 @@ class Rebuild:
         self._take_out_the_rest()
         with writer.transaction() as transaction:
             lost = len(self._quarantine.keys)
-            self.history.balance(transaction, proved=self.documents, lost=lost)
+            unknown = self.history.balance(transaction, proved=self.documents, lost=lost)
+            if unknown > 0:
+                reason = f"documents of which only batches tell, that count them: {unknown}"
+                self._quarantine.put(None, reason)
             transaction.number_documents_from(max(next_doc_id, self._last_doc_id + 1))
         writer.tidy()
 
     def _survey(self) -> None:
         """Read all rows of documents: which batches they have, and which are not proved."""
-        proved = []
+        proved, met = [], []
         rows = salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS)
         for self._n_surveyed, row in enumerate(rows, start=1):
+            met.append(row[0])
             if _is_proved(row):
                 document = StoredDocument(*row[:-1])
                 self.history.count(document.batch_id, document.last_seen_at or "")
                 proved.append(document.doc_id)
-        met = np.array(proved, dtype=np.int64)
+        proved_ids = np.array(proved, dtype=np.int64)
         for doc_id, key in keys_by_index(self._snapshot.session):
-            place = int(np.searchsorted(met, doc_id))
-            if place == len(met) or met[place] != doc_id:
+            place = int(np.searchsorted(proved_ids, doc_id))
+            if place == len(proved_ids) or proved_ids[place] != doc_id:
                 self._keys[doc_id] = key
+        for table in ("content", "kept_field"):
+            doc_ids = (doc_id for (doc_id,) in salvaged(self._snapshot.session, table, "doc_id"))
+            self._without_row.update(np.setdiff1d(np.fromiter(doc_ids, np.int64), met).tolist())
         self._last_doc_id = max(proved, default=0)
 
     def _chunks(self) -> Iterator[list[Row]]:
@@ -276,6 +296,7 @@ class Rebuild:
             texts = self.evidence.vectors(rows)
         else:
             texts = self.evidence.texts([row[0] for row in rows])
+        self._fields = self.evidence.fields([row[0] for row in rows])
         documents = [
             document
             for row in rows
@@ -303,11 +324,20 @@ class Rebuild:
                     ),
                 )
             )
-        doc_ids = {document.doc_id for document in documents}
-        fields = proved_fields(self._snapshot.session, [row[0] for row in rows])
-        transaction.put_fields([row for row in fields if row[0] in doc_ids])
+        transaction.put_fields(list(self._proved_fields(documents)))
         self.documents += len(documents)
         self._last_doc_id = max(self._last_doc_id, *(document.doc_id for document in documents), 0)
+
+    def _proved_fields(self, documents: list[StoredDocument]) -> Iterator[tuple[int, Any]]:
+        """Yield (doc_id, kept fields) of documents; those that are not proved go into the file."""
+        for document in documents:
+            kept = self._fields.get(document.doc_id)
+            if kept is not None and kept.is_proved:
+                yield document.doc_id, kept.fields
+            elif kept is not None:
+                self._quarantine.write(
+                    document.key, "its kept fields are not what was written", **_shown_fields(kept)
+                )
 
     def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
         """Return the row of a document if it is proved; otherwise quarantine the document."""
@@ -329,6 +359,7 @@ class Rebuild:
             key if isinstance(key, str) else None,
             "its row in the table document is not what was written",
             **self._shown(text, is_proved=is_proved),
+            **_shown_fields(self._fields.get(doc_id)),
             row=columns,
         )
         return None
@@ -351,7 +382,11 @@ class Rebuild:
     ) -> None:
         row = dict(zip(_DOCUMENT_COLUMNS[:-1], document.values(), strict=True))
         self._quarantine.put(
-            document.key, reason, **self._shown(text, is_proved=is_proved), row=row
+            document.key,
+            reason,
+            **self._shown(text, is_proved=is_proved),
+            **_shown_fields(self._fields.get(document.doc_id)),
+            row=row,
         )
 
     def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
@@ -427,17 +462,32 @@ class Rebuild:
         transaction.bands.append(first, bucket_keys(stacked, **self._params.cut))
 
     def _take_out_the_rest(self) -> None:
-        """Quarantine what remains of documents whose row cannot be read: a key, or a text."""
-        rest = dict(sorted(self._keys.items()))
-        for doc_id, key in rest.items():
+        """Quarantine what remains where no row can be read: keys, texts and kept fields."""
+        for doc_id in sorted(self._without_row.union(self._keys)):
+            key = self._keys.get(doc_id)
             text = self.evidence.texts([doc_id]).get(doc_id)
-            self._quarantine.put(
-                key,
-                "its row in the table document cannot be read",
+            remains = {
                 **self._shown(text, is_proved=False),
-                doc_id=doc_id,
-            )
-            self._last_doc_id = max(self._last_doc_id, doc_id)
+                **_shown_fields(self.evidence.fields([doc_id]).get(doc_id)),
+            }
+            if key is None:  # their number may be damaged, which is no document lost
+                if remains:
+                    reason = "no document has this number"
+                    self._quarantine.write(None, reason, **remains, doc_id=doc_id)
+            else:
+                reason = "its row in the table document cannot be read"
+                self._quarantine.put(key, reason, **remains, doc_id=doc_id)
+                self._last_doc_id = max(self._last_doc_id, doc_id)
+
+
+def _shown_fields(kept: KeptFields | None) -> dict[str, Any]:
+    """Return the quarantine's field for kept fields, if there are any."""
+    if kept is None:
+        return {}
+    if kept.is_proved:
+        with contextlib.suppress(ValueError):
+            return {"fields": orjson.loads(kept.fields)}
+    return {"unproved_fields": kept.fields}
 
 
 def _is_proved(row: Row) -> bool:
@@ -508,6 +558,19 @@ class Quarantine:
         reason : str
             Why it is out.
         **facts
+            As for :meth:`write`.
+        """
+        self.write(key, reason, **facts)
+        self.keys.append(key if key is not None else "?")
+
+    def write(self, key: str | None, reason: str, **facts: Any) -> None:
+        """Write what is lost of a document that stays in the index, or of none.
+
+        Parameters
+        ----------
+        reason : str
+            Why it is lost.
+        **facts
             More fields; bytes are written as hexadecimal digits, None is left out.
         """
         if self._file is None:
@@ -516,7 +579,6 @@ class Quarantine:
         fields = {name: value for name, value in facts.items() if value is not None}
         record = {"id": key, **fields, "reason": reason}
         self._file.write(orjson.dumps(record, default=_as_text) + b"\n")
-        self.keys.append(key if key is not None else "?")
 
     def keep(self) -> None:
         """Make the file durable: its documents are about to leave the index."""

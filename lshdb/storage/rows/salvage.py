@@ -6,8 +6,8 @@ further and further on until one can be read, and narrows the gap from there (:f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.dialects.base import Session
@@ -15,34 +15,38 @@ from lshdb.storage.tables.records import row_checksum
 
 __all__ = [
     "copies_of",
+    "fields_of",
     "frames_of",
     "keys_by_index",
-    "proved_fields",
     "proved_rows",
+    "readable",
     "salvaged",
 ]
 
 _FARTHEST = 2**62
+_Row = TypeVar("_Row")
 
 
 def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return the rows of a small table that have their checksum; none if it cannot be read."""
-    return _proved(session, f"SELECT {', '.join(columns)}, checksum FROM {table}")
-
-
-def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, str]]:
-    """Return (doc_id, kept fields) of some documents, where the row has its checksum."""
-    query = f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}"
-    return _proved(session, query, session.encode_list(doc_ids))
-
-
-def _proved(session: Session, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of an answer whose last column is their checksum, without it."""
     try:
-        rows = session.fetch(query, parameters)
+        rows = session.fetch(f"SELECT {', '.join(columns)}, checksum FROM {table}")
     except LshdbError:
         return []
     return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
+
+
+def readable(
+    read: Callable[[Session, Sequence[int]], list[_Row]], session: Session, ids: Sequence[int]
+) -> list[_Row]:
+    """Return the rows that ``read`` gives for some ids, without those that cannot be read."""
+    try:
+        return read(session, ids)
+    except LshdbError:
+        if len(ids) <= 1:
+            return []
+        half = len(ids) // 2
+        return readable(read, session, ids[:half]) + readable(read, session, ids[half:])
 
 
 def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -120,6 +124,21 @@ def frames_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, 
     """
     rows: list[tuple[int, Any, Any]] = session.fetch(
         f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}",
+        (session.encode_list(doc_ids),),
+    )
+    return rows
+
+
+def fields_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, Any]]:
+    """Return (doc_id, kept fields, checksum) of some documents, as found.
+
+    Raises
+    ------
+    LshdbError
+        One of them cannot be read.
+    """
+    rows: list[tuple[int, Any, Any]] = session.fetch(
+        f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}",
         (session.encode_list(doc_ids),),
     )
     return rows
