@@ -227,6 +227,67 @@ def test_an_archive_may_be_made_of_a_folder_as_it_is_and_have_a_short_name(
         keys(f"tar://./b.txt::{path}")
 
 
+def tar_of(names: Iterable[str], how: str = "") -> bytes:
+    """A tar archive of files with these names; the text of each is its name."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{how}") as tar:  # type: ignore[call-overload]
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = len(name.encode())
+            tar.addfile(member, io.BytesIO(name.encode()))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("how", ["", "gz", "bz2", "xz"])
+@pytest.mark.parametrize("outer", ["zip", "tar"])
+def test_a_tar_archive_lies_in_another_whatever_its_name(
+    outer: str, how: str, tmp_path: Path
+) -> None:
+    path, inner = tmp_path / f"outer.{outer}", tar_of(["a.txt", "in/b.txt"], how)
+    if outer == "zip":
+        with zipfile.ZipFile(path, "w") as zipped:
+            zipped.writestr("inner.any", inner)
+    else:
+        with tarfile.open(path, "w") as tar:
+            member = tarfile.TarInfo("inner.any")
+            member.size = len(inner)
+            tar.addfile(member, io.BytesIO(inner))
+    rest = f"::{outer}://inner.any::{path}"
+    assert keys(f"tar://{rest}") == [f"tar://a.txt{rest}", f"tar://in/b.txt{rest}"]
+
+
+def test_names_of_members_may_be_odd(tmp_path: Path) -> None:
+    """``tar -P`` writes absolute names; none of these hides the others."""
+    path, names = tmp_path / "a.tar", ["/abs/a.txt", "../b.txt", "d//c.txt", "d/./e.txt", "f.txt"]
+    path.write_bytes(tar_of(names))
+    with tarfile.open(path, "a") as tar:
+        pipe = tarfile.TarInfo("pipe.txt")
+        pipe.type = tarfile.FIFOTYPE
+        tar.addfile(pipe)
+    assert [str(item.body) for item in read_documents([f"tar://::{path}"])] == names
+    assert keys(f"tar:///abs/*.txt::{path}") == [f"tar://abs/a.txt::{path}"]
+    zipped = tmp_path / "a.zip"
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("./a.txt", "a")
+    assert keys(f"zip://::{zipped}") == [f"zip://./a.txt::{zipped}"]
+
+
+def test_options_of_folders_hold_below_urls(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar_of(["a.txt", "b.md", ".c.txt", "in/.d/e.txt", "in/f.txt"]))
+
+    def members(pattern: str, **how: Any) -> list[str]:
+        url = f"tar://{pattern}::{path}"
+        return [str(item.body) for item in read_documents([url], **how)]
+
+    assert members("") == ["a.txt", "b.md", "in/f.txt"]
+    assert members("", hidden=True) == ["a.txt", "b.md", ".c.txt", "in/.d/e.txt", "in/f.txt"]
+    assert members("", include=["*.txt"]) == ["a.txt", "in/f.txt"]
+    assert members("", exclude=["in/"]) == ["a.txt", "b.md"]
+    assert members("*", exclude=["*.txt"]) == ["b.md"]
+    assert members("in", exclude=["/f.txt"]) == []
+
+
 def test_of_many_archives_one_stays_open(tmp_path: Path) -> None:
     urls = [archive(tmp_path / f"{number}.zip", "ab") for number in range(20)]
     n_open = []

@@ -329,6 +329,15 @@ class Selection:
             return False
         return True
 
+    def takes_below(self, path: str) -> bool:
+        """Do the same for a file below a URL, by its path there."""
+        parts = set(path.split("/")) - {".", ".."}
+        is_hidden = any(part.startswith(".") for part in parts) and not self._options.hidden
+        if is_hidden or self._is_excluded(path, is_folder=False):
+            self._counts.leave("hidden" if is_hidden else "excluded")
+            return False
+        return True
+
     def is_own(self, path: str) -> bool:
         """Return whether a path is the program's own file or folder, or inside one."""
         if self._own_names.isdisjoint(os.path.abspath(path).split(os.sep)):

@@ -23,9 +23,11 @@ import io
 import os
 import re
 import weakref
+from collections.abc import Callable
 from typing import Any, BinaryIO, ClassVar, NamedTuple, cast
 
 from lshdb.arguments import printable
+from lshdb.documents.registry import COMPRESSIONS
 from lshdb.errors import InputError, install_command
 
 __all__ = ["Archive", "RemoteFile", "find_remote", "is_remote", "open_remote"]
@@ -35,9 +37,10 @@ _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _BLOCK_BYTES = 4 * 2**20
 _WEB_SECONDS = 60
 _TAR_BLOCK = 512
-_TAR_HERE = re.compile(r"^(?:\./+)*(?:\.$)?")
-_TAR_SUFFIXES = {"tgz": "gzip", "tbz": "bz2", "tbz2": "bz2", "txz": "xz", "tzst": "zstd"}
-"""fsspec knows ``.tar.gz`` and its like."""
+_TAR_HERE = re.compile(r"^(?:\.?/+)*(?:\.$)?")
+_TAR_COMPRESSION = "lshdb"
+"""Name for fsspec, whose own choice goes by the name of the outermost file."""
+_TO_FSSPEC = {"gz": "gzip", "bz2": "bz2", "xz": "xz", "zst": "zstd"}
 
 
 class RemoteFile(NamedTuple):
@@ -81,8 +84,13 @@ def is_remote(path: str) -> bool:
     return _URL.match(path) is not None and not os.path.lexists(path)
 
 
-def find_remote(url: str) -> list[RemoteFile]:
+def find_remote(url: str, takes: Callable[[str], bool]) -> list[RemoteFile]:
     """Return the file at a URL, all files below it, or all matches of a pattern, sorted.
+
+    Parameters
+    ----------
+    takes : callable
+        Whether to take a file that was found below the URL, by its path there.
 
     Raises
     ------
@@ -111,7 +119,7 @@ def find_remote(url: str) -> list[RemoteFile]:
                 archive,
             )
             for name in _sorted(names, system)
-            if not any(part.startswith(".") for part in name.removeprefix(below).split("/"))
+            if _is_file(name, system) and takes(name.removeprefix(below).lstrip("/"))
         ]
     except InputError:
         raise
@@ -123,7 +131,7 @@ def find_remote(url: str) -> list[RemoteFile]:
             f"{shown}: cannot be looked up: {_reason(cause)}",
             hint="check the URL, the network and your credentials for it",
         ) from None
-    if not files:
+    if not names:
         raise InputError(f"{shown}: no file is there", hint="check the URL")
     return files
 
@@ -133,6 +141,14 @@ def _sorted(names: list[str], system: Any) -> list[str]:
     members = system.index if hasattr(system, "tar") else ()
     in_tar = {name: place for place, name in enumerate(members)}
     return sorted(names, key=lambda name: (in_tar.get(name, 0), name))
+
+
+def _is_file(name: str, system: Any) -> bool:
+    """Return whether a name is that of a file; a tar archive has pipes and devices, too."""
+    if not hasattr(system, "tar"):
+        return True
+    member = system.tar.getmember(name)
+    return bool(member.isreg() or member.islnk() or member.issym())
 
 
 def _cause(error: Exception) -> BaseException:
@@ -238,6 +254,7 @@ async def _check_redirect(_session: Any, _context: Any, request: Any) -> None:
 def _system_of(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, and the path there."""
     try:
+        from fsspec.compression import register_compression
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise InputError(
@@ -245,14 +262,13 @@ def _system_of(url: str) -> tuple[Any, str]:
             hint=f"{install_command('remote')}, and the package for the protocol, such as s3fs",
         ) from error
     try:
-        parts = url.split("::")
-        schemes = {part.partition("://")[0].lower() for part in parts}
+        schemes = {part.partition("://")[0].lower() for part in url.split("::")}
         options: dict[str, dict[str, Any]] = {
             scheme: {"get_client": _web_client} for scheme in schemes & {"http", "https"}
         }
-        suffix = parts[-1].partition("?")[0].rpartition(".")[2].lower()
-        if suffix in _TAR_SUFFIXES:
-            options["tar"] = {"compression": _TAR_SUFFIXES[suffix]}
+        if "tar" in schemes:
+            register_compression(_TAR_COMPRESSION, _decompressed, (), force=True)
+            options["tar"] = {"compression": _TAR_COMPRESSION}
         system, path = url_to_fs(url, **options)
     except ImportError as error:
         raise InputError(
@@ -262,6 +278,18 @@ def _system_of(url: str) -> tuple[Any, str]:
         _prepare_tar(system)
         path = _member(path)
     return system, str(path)
+
+
+def _decompressed(file: Any, **_how: Any) -> Any:
+    """Return the tar archive in a file, which is compressed or not, by its first bytes."""
+    from fsspec.compression import compr
+
+    head = file.read(max(len(each.magic) for each in COMPRESSIONS.values()))
+    file.seek(0)
+    for name, each in COMPRESSIONS.items():
+        if head.startswith(each.magic):
+            return compr[_TO_FSSPEC[name]](file, mode="rb")
+    return file
 
 
 def _prepare_tar(system: Any) -> None:
@@ -278,8 +306,8 @@ def _prepare_tar(system: Any) -> None:
 
 
 def _member(name: str) -> str:
-    """Return a name without the ``./`` that ``tar -cf a.tar .`` writes before each."""
-    return _TAR_HERE.sub("", name)
+    """Return a name without the ``./`` of ``tar -cf a.tar .``, or the ``/`` of ``tar -P``."""
+    return _TAR_HERE.sub("", re.sub("/+", "/", name))
 
 
 def _require_end(archive: Any) -> None:

@@ -296,7 +296,7 @@ def _find(path: str, how: _Walk) -> list[InputFile]:
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
-        remote = find_remote(path)
+        remote = find_remote(path, Selection(how.options, how.counts).takes_below)
         files = [FoundFile(file.url, file.size) for file in remote]
         is_one = [file.path for file in files] == [path]
         if not is_one:
