@@ -66,6 +66,21 @@ def test_pages_are_documents_and_the_rest_is_passed_over(
     assert documents[0].fields == {"url": "http://a.example/1", "date": DATE, "status": 200}
 
 
+@pytest.mark.parametrize("field", ["Target-URI: http://a.example/1", f"Date: {DATE}"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_page_without_address_or_date_has_no_key(
+    field: str, is_there: bool, tmp_path: Path, read: Read
+) -> None:
+    line = f"WARC-{field}\r\n".encode()
+    left = line.partition(b":")[0] + b":\r\n" if is_there else b""
+    path = tmp_path / "a.warc"
+    path.write_bytes(page(1, WORDS.encode(), HTML).replace(line, left) * 2)
+    documents, rejected = read(path)
+    assert documents == [] and len(rejected) == 2
+    documents, _ = read(path, row_keys=True)
+    assert [d.key for d in documents] == [f"{path}:1", f"{path}:2"]
+
+
 @pytest.mark.parametrize(
     ("body", "fields", "text"),
     [

@@ -243,10 +243,11 @@ def _page(
     uri = header.get(b"warc-target-uri", b"").strip(b"<>").decode("utf-8", "replace")
     date = header.get(b"warc-date", b"").decode("utf-8", "replace")
     return {
-        "id": f"{uri} {date}",
+        # Without both, pages would have one key, and each would replace the one before.
+        "id": f"{uri} {date}" if uri and date else None,
         "text": page_text(content_type, body),
-        "url": uri,
-        "date": date,
+        "url": uri or None,
+        "date": date or None,
         "status": status,
         "content_type": media,
     }
