@@ -107,7 +107,8 @@ def _merged(many: int, buckets: Iterator[_Bucket]) -> Iterator[_Root]:
             yield first, first, size
         return
     root = min(first for _, first, *_ in few)
-    most = _union_size([size for *_, size, _ in few], [_ids(heads[0]) for *_, heads in few])
+    heads_by_size = [(size, _ids(head)) for *_, size, heads in few for head in heads]
+    most = _union_size(*map(list, zip(*heads_by_size, strict=True)))
     for _, first, *_ in few:
         yield first, root, most
 
