@@ -118,9 +118,9 @@ LONGEST_PROCEDURE = "nfkc-casefold-accents-digits-punctuation-space"
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_texts_take_linear_time(kind: str, steps: str) -> None:
     """Seconds; quadratic steps would make it minutes: 200,000 marks before as many others."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     normalised = normalising.normalise(HOSTILE[kind], steps)
-    assert time.perf_counter() - begun < 120
+    assert time.process_time() - begun < 120
     assert normalising.normalise(normalised[:5000], steps) == normalised[:5000].strip()
 
 
