@@ -272,7 +272,7 @@ def test_members_of_an_archive_are_read_and_nothing_outside_is(
         with contextlib.suppress(InputError):
             assert "outside" not in read(pattern)[0]
     keys, reasons = read("tar://*.jsonl::a.tar")
-    assert set(keys) <= {"tar x.jsonl", "tar ../outside.jsonl"} and len(reasons) == 2
+    assert set(keys) <= {"tar x.jsonl", "tar ../outside.jsonl"} and len(reasons) >= 3
     for name in ("link", "self", "device", "pipe"):
         keys, [reason] = read(f"tar://{name}.jsonl::a.tar")
         assert keys == [] and "cannot be opened" in reason

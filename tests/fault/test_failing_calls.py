@@ -73,6 +73,19 @@ def judged(path: Path, outcome: Outcome) -> list[str]:
     return [f"{one}; after {outcome.result}" for one in faults_of(path, allowed)]
 
 
+def prepared_for(
+    operation: str, grown: tuple[Path, State], copy_grown: Callable[[], Path]
+) -> tuple[State | None, Callable[[], Path]]:
+    """What the index holds before an operation, None if there is none, and how to make it anew."""
+
+    def without_index() -> Path:
+        path = copy_grown()
+        shutil.rmtree(path)
+        return path
+
+    return (None, without_index) if "create" in OPERATIONS[operation] else (grown[1], copy_grown)
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", ONCE)
 @pytest.mark.long(when=lambda kind, operation: (kind, operation) not in IN_SHORT)
@@ -85,14 +98,7 @@ def test_the_nth_call_fails(
     is_long: bool,
 ) -> None:
     steps, fault = OPERATIONS[operation], ONCE[kind]
-    documents = None if "create" in steps else grown[1]
-
-    def prepared() -> Path:
-        path = copy_grown()
-        if documents is None:
-            shutil.rmtree(path)
-        return path
-
+    documents, prepared = prepared_for(operation, grown, copy_grown)
     counting = writer.run(
         prepared(), documents, steps=steps, fault={**fault, "action": PASS, "nth": 0}
     )
@@ -124,10 +130,8 @@ def test_every_call_does_half(
     copy_grown: Callable[[], Path],
 ) -> None:
     """The system may write and read as little as it likes, so nothing is an error."""
-    documents = None if "create" in OPERATIONS[operation] else grown[1]
-    path = copy_grown()
-    if documents is None:
-        shutil.rmtree(path)
+    documents, prepared = prepared_for(operation, grown, copy_grown)
+    path = prepared()
     fault = {**ONCE[kind], "nth": 1, "lasting": 1}
     outcome = writer.run(path, documents, steps=OPERATIONS[operation], fault=fault)
     assert (outcome.outcome, outcome.status) == ("done", 0), outcome.result

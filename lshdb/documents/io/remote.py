@@ -119,7 +119,7 @@ def find_remote(url: str, takes: Callable[[str], bool]) -> list[RemoteFile]:
                 archive,
             )
             for name in _sorted(names, system)
-            if _is_file(name, system) and takes(name.removeprefix(below).lstrip("/"))
+            if takes(name.removeprefix(below).lstrip("/"))
         ]
     except InputError:
         raise
@@ -141,14 +141,6 @@ def _sorted(names: list[str], system: Any) -> list[str]:
     members = system.index if hasattr(system, "tar") else ()
     in_tar = {name: place for place, name in enumerate(members)}
     return sorted(names, key=lambda name: (in_tar.get(name, 0), name))
-
-
-def _is_file(name: str, system: Any) -> bool:
-    """Return whether a name is that of a file; a tar archive has pipes and devices, too."""
-    if not hasattr(system, "tar"):
-        return True
-    member = system.tar.getmember(name)
-    return bool(member.isreg() or member.islnk() or member.issym())
 
 
 def _cause(error: Exception) -> BaseException:
@@ -303,6 +295,10 @@ def _prepare_tar(system: Any) -> None:
         for name, (facts, *place) in system.index.items()
         if _member(name)
     }
+    for name, (facts, *_) in system.index.items():
+        member = members[name]
+        if member.ischr() or member.isblk() or member.isfifo():
+            facts["type"] = "other"  # not a file, which fsspec takes them for
 
 
 def _member(name: str) -> str:

@@ -71,11 +71,7 @@ def check_store(
                 for note in notes(store, snapshot, quick=quick):
                     on_note(note)
             except LshdbError as error:
-                if isinstance(error, DatabaseError) and error.is_passing:
-                    raise
-                findings.append(
-                    Finding("database", "index", error.message, "what was to be counted")
-                )
+                findings.append(_finding("database", error, "what was to be counted"))
     return findings
 
 
@@ -149,9 +145,14 @@ def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
             if counts[kind] > _MOST_OF_A_KIND:
                 return
     except LshdbError as error:
-        if isinstance(error, DatabaseError) and error.is_passing:
-            raise
-        yield Finding(kind, "index", error.message, "what comes after it was not compared")
+        yield _finding(kind, error, "what comes after it was not compared")
     except (ValueError, TypeError, OverflowError, IndexError) as error:
         what = f"a row holds other types or sizes than were written: {error}"
         yield Finding(kind, "index", what, "what comes after it was not compared")
+
+
+def _finding(kind: str, error: LshdbError, affected: str) -> Finding:
+    """Return an error as a finding; raise it if it says nothing about what is stored."""
+    if isinstance(error, DatabaseError) and error.is_passing:
+        raise error
+    return Finding(kind, "index", error.message, affected)

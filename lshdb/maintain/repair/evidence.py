@@ -25,7 +25,7 @@ from lshdb.storage.dialects.base import Session
 from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation, is_generation
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
-from lshdb.storage.rows.salvage import copies_of, fields_of, frames_of, readable, salvaged
+from lshdb.storage.rows.salvage import copies_of, readable, salvaged
 from lshdb.storage.tables.bodies import WITHOUT_DICTIONARY, Body, BodyCodec, hash_body, raw_body
 from lshdb.storage.tables.records import DOCUMENT_COLUMNS, StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -103,7 +103,7 @@ class Evidence:
 
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
         """Return the texts of some documents that can be read and decoded, by doc_id."""
-        rows = readable(frames_of, self._snapshot.session, doc_ids)
+        rows = readable(self._snapshot.session, "content", ("doc_id", "form", "body"), doc_ids)
         decoded = (
             (doc_id, _decoded(self.codec, form, packed, functools.partial(self._length, doc_id)))
             for doc_id, form, packed in rows
@@ -170,7 +170,8 @@ class Evidence:
 
     def fields(self, doc_ids: Sequence[int]) -> dict[int, KeptFields]:
         """Return the kept fields of some documents that can be read, by doc_id."""
-        rows = readable(fields_of, self._snapshot.session, doc_ids)
+        columns = ("doc_id", "fields", "checksum")
+        rows = readable(self._snapshot.session, "kept_field", columns, doc_ids)
         return {
             doc_id: KeptFields(fields, is_proved=row_checksum((doc_id, fields)) == checksum)
             for doc_id, fields, checksum in rows

@@ -6,8 +6,8 @@ further and further on until one can be read, and narrows the gap from there (:f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.dialects.base import Session
@@ -15,8 +15,6 @@ from lshdb.storage.tables.records import row_checksum
 
 __all__ = [
     "copies_of",
-    "fields_of",
-    "frames_of",
     "keys_by_index",
     "proved_rows",
     "readable",
@@ -24,7 +22,6 @@ __all__ = [
 ]
 
 _FARTHEST = 2**62
-_Row = TypeVar("_Row")
 
 
 def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -37,16 +34,20 @@ def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, 
 
 
 def readable(
-    read: Callable[[Session, Sequence[int]], list[_Row]], session: Session, ids: Sequence[int]
-) -> list[_Row]:
-    """Return the rows that ``read`` gives for some ids, without those that cannot be read."""
+    session: Session, table: str, columns: Sequence[str], doc_ids: Sequence[int]
+) -> list[tuple[Any, ...]]:
+    """Return columns of the rows of some documents as found, without rows that cannot be read."""
+    query = f"SELECT {', '.join(columns)} FROM {table} WHERE {session.in_list('doc_id')}"
     try:
-        return read(session, ids)
+        return [tuple(row) for row in session.fetch(query, (session.encode_list(doc_ids),))]
     except LshdbError:
-        if len(ids) <= 1:
+        if len(doc_ids) <= 1:
             return []
-        half = len(ids) // 2
-        return readable(read, session, ids[:half]) + readable(read, session, ids[half:])
+        half = len(doc_ids) // 2
+        first, second = (
+            readable(session, table, columns, ids) for ids in (doc_ids[:half], doc_ids[half:])
+        )
+        return first + second
 
 
 def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -112,36 +113,6 @@ def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
                 yield doc_id, key
     except LshdbError:
         return
-
-
-def frames_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, Any]]:
-    """Return (doc_id, form, frame) of some stored texts.
-
-    Raises
-    ------
-    LshdbError
-        One of them cannot be read.
-    """
-    rows: list[tuple[int, Any, Any]] = session.fetch(
-        f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}",
-        (session.encode_list(doc_ids),),
-    )
-    return rows
-
-
-def fields_of(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, Any, Any]]:
-    """Return (doc_id, kept fields, checksum) of some documents, as found.
-
-    Raises
-    ------
-    LshdbError
-        One of them cannot be read.
-    """
-    rows: list[tuple[int, Any, Any]] = session.fetch(
-        f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}",
-        (session.encode_list(doc_ids),),
-    )
-    return rows
 
 
 def copies_of(session: Session, signature_id: int | None, body_hash: bytes) -> list[int]:
